@@ -1,0 +1,1 @@
+//! The loop: ask for the next step, perform it, persist it, repeat.

@@ -1,0 +1,1 @@
+//! The host side of an evaluation: orders the children and decides the verdict.

@@ -1,0 +1,1 @@
+//! Turns a prompt into a reply.

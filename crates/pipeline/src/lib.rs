@@ -1,0 +1,1 @@
+//! The pure core: the nouns of a run and the functions between them.

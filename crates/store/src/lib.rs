@@ -1,0 +1,1 @@
+//! The ledger: every attempt with its provenance, in SQLite.

@@ -1,0 +1,2 @@
+//! The program: flags, wiring, terminal, reports.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Chores in Rust: test, tidy, bless.
+fn main() {}
