@@ -1,1 +1,30 @@
 //! The pure core: the nouns of a run and the functions between them.
+//!
+//! Files follow the data: a [`task`] becomes a [`prompt`], a reply becomes a [`candidate`] with a
+//! [`plan`], a build is judged by [`gate`] and [`check`], and [`next_step`] decides what to ask.
+//! Nothing here reads a file, a clock, the environment or randomness: seeds and texts are passed in.
+//! Start at [`task`] for what a user writes, at [`next_step`] for the search policy.
+
+pub mod attempt;
+pub mod build;
+pub mod candidate;
+pub mod check;
+pub mod device_facts;
+pub mod digest;
+pub mod dtype;
+pub mod expression;
+pub mod feedback;
+pub mod gate;
+pub mod inputs;
+pub mod launch;
+pub mod limits;
+pub mod next_step;
+pub mod plan;
+pub mod prompt;
+pub mod reply;
+pub mod report;
+pub mod scope;
+pub mod task;
+pub mod template;
+pub mod transcript;
+pub mod verdict;

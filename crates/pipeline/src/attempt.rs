@@ -1,0 +1,138 @@
+//! One trip along the pipeline, as the search policy sees it.
+//!
+//! The ledger holds more (money, messages, hashes); this is what decides the next question.
+
+use serde::{Deserialize, Serialize};
+
+use crate::build::Diagnostic;
+use crate::report::{Report, Score};
+use crate::verdict::Verdict;
+
+/// What a prompt asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The first kernel of a task.
+    First,
+    /// Make the parent correct.
+    Repair,
+    /// Make the parent faster.
+    Optimise,
+}
+
+impl Mode {
+    /// Every mode.
+    pub const ALL: [Self; 3] = [Self::First, Self::Repair, Self::Optimise];
+
+    /// The name, as in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Repair => "repair",
+            Self::Optimise => "optimise",
+        }
+    }
+
+    /// The mode with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+/// The boundaries at which an attempt is durable. A kill between two of them repeats only the
+/// work of the later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// The question is fixed and its worst case reserved.
+    Asked,
+    /// The question left this program.
+    Sent,
+    /// The reply is stored and its cost settled.
+    Replied,
+    /// The reply holds a candidate.
+    Parsed,
+    /// The candidate compiled and may be run.
+    Built,
+    /// The judge reached a verdict.
+    Judged,
+    /// The attempt is over.
+    Closed,
+}
+
+impl State {
+    /// Every state, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Asked,
+        Self::Sent,
+        Self::Replied,
+        Self::Parsed,
+        Self::Built,
+        Self::Judged,
+        Self::Closed,
+    ];
+
+    /// The name, as in the ledger.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Sent => "sent",
+            Self::Replied => "replied",
+            Self::Parsed => "parsed",
+            Self::Built => "built",
+            Self::Judged => "judged",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// The state with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
+}
+
+/// A closed attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// 1-based, per task of a run.
+    pub seq: u32,
+    pub mode: Mode,
+    /// Seq of the attempt that this one started from.
+    pub parent: Option<u32>,
+    pub verdict: Verdict,
+    /// The candidate's texts; `None` when the reply held none.
+    pub code: Option<Code>,
+    /// The reply, for malformed ones; capped where shown.
+    pub reply: String,
+    pub diagnostics: Vec<Diagnostic>,
+    pub report: Option<Report>,
+}
+
+/// A candidate's texts as they were stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    pub source: String,
+    pub plan: String,
+}
+
+impl Attempt {
+    /// The score; `Score::None` without a correct evaluation.
+    #[must_use]
+    pub fn score(&self) -> &Score {
+        match &self.report {
+            Some(report) if self.verdict.is_correct() => &report.score,
+            Some(_) | None => &Score::None,
+        }
+    }
+}
+
+/// The best correct attempt: the first of those that no other improves on.
+#[must_use]
+pub fn best(attempts: &[Attempt]) -> Option<&Attempt> {
+    let correct = attempts.iter().filter(|attempt| attempt.verdict.is_correct());
+    correct.reduce(|best, next| if next.score().improves_on(best.score()) { next } else { best })
+}

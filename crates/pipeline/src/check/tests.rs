@@ -1,0 +1,153 @@
+//! The comparison: what passes, what fails and why, and that one wrong element is always found.
+
+use proptest::prelude::*;
+
+use super::{Comparison, OutputCheck};
+use crate::dtype::Dtype;
+use crate::inputs::Poison;
+use crate::task::spec::Compare;
+use crate::verdict::Reason;
+
+fn f32_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+fn f64_bytes(values: &[f64]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+/// Compares a row of f32 with exact values; the bound is 8 units of |want|.
+fn check(got: &[f32], want: &[f64], compare: Compare) -> OutputCheck {
+    let bounds: Vec<f64> = want.iter().map(|w| 8.0 * w.abs()).collect();
+    let bound = f64_bytes(&bounds);
+    Comparison {
+        name: "y",
+        dtype: Dtype::F32,
+        compare,
+        extents: &[1, want.len() as u64],
+        got: &f32_bytes(got),
+        reference: &f64_bytes(want),
+        bound: (compare == Compare::Bound).then_some(&bound),
+        accumulation_unit: 2f64.powi(-24),
+        norm_limit: 5e-5,
+        flush_denormals: false,
+        poison: Poison::Ones,
+    }
+    .run()
+}
+
+#[test]
+fn one_gate_for_all() {
+    let nan = f32::from_bits(u32::MAX);
+    for (got, want, failure) in [
+        (vec![1.0, 2.0], vec![1.0, 2.0], None),
+        (vec![1.000_000_4, 2.0], vec![1.0, 2.0], None),
+        (vec![1.000_01, 2.0], vec![1.0, 2.0], Some(Reason::Mismatch)),
+        (vec![0.0, 2.0], vec![1e-46, 2.0], None),
+        (vec![f32::NAN, 2.0], vec![f64::NAN, 2.0], None),
+        (vec![f32::INFINITY, 2.0], vec![f64::INFINITY, 2.0], None),
+        (vec![f32::INFINITY, 2.0], vec![f64::NEG_INFINITY, 2.0], Some(Reason::Nonfinite)),
+        (vec![0.5, 2.0], vec![f64::NAN, 2.0], Some(Reason::Nonfinite)),
+        (vec![f32::NAN, 2.0], vec![0.5, 2.0], Some(Reason::Nonfinite)),
+        (vec![1.0, nan], vec![1.0, 2.0], Some(Reason::Poison)),
+        (vec![1.5, nan], vec![1.0, 2.0], Some(Reason::Mismatch)),
+        (vec![1.0], vec![1.0, 2.0], Some(Reason::Mismatch)),
+        (vec![], vec![], Some(Reason::Mismatch)),
+    ] {
+        assert_eq!(check(&got, &want, Compare::Bound).failure, failure, "{got:?} {want:?}");
+    }
+}
+
+#[test]
+fn exact_means_the_nearest_value_and_nothing_else() {
+    let third = 1.0 / 3.0;
+    assert_eq!(check(&[third as f32], &[third], Compare::Exact).failure, None);
+    let next = f32::from_bits((third as f32).to_bits() + 1);
+    assert_eq!(check(&[next], &[third], Compare::Exact).failure, Some(Reason::Mismatch));
+}
+
+#[test]
+fn integers_are_compared_as_bits_and_booleans_must_be_0_or_1() {
+    let run = |dtype: Dtype, got: &[u8], want: i64| {
+        Comparison {
+            name: "y",
+            dtype,
+            compare: Compare::Exact,
+            extents: &[1],
+            got,
+            reference: &want.to_le_bytes(),
+            bound: None,
+            accumulation_unit: 0.0,
+            norm_limit: 0.0,
+            flush_denormals: false,
+            poison: Poison::Values(1),
+        }
+        .run()
+        .failure
+    };
+    assert_eq!(run(Dtype::I32, &(-5i32).to_le_bytes(), -5), None);
+    assert_eq!(run(Dtype::I64, &(i64::MAX - 1).to_le_bytes(), i64::MAX), Some(Reason::Mismatch));
+    assert_eq!(run(Dtype::Bool, &[1], 1), None);
+    assert_eq!(run(Dtype::Bool, &[2], 2), Some(Reason::Mismatch));
+}
+
+#[test]
+fn a_uniform_small_error_fails_the_norm_only() {
+    let want = vec![1.0; 64];
+    let bound = f64_bytes(&[1e6; 64]);
+    let got = f32_bytes(&[1.001; 64]);
+    let checked = Comparison {
+        name: "y",
+        dtype: Dtype::F32,
+        compare: Compare::Bound,
+        extents: &[64],
+        got: &got,
+        reference: &f64_bytes(&want),
+        bound: Some(&bound),
+        accumulation_unit: 2f64.powi(-24),
+        norm_limit: 5e-5,
+        flush_denormals: false,
+        poison: Poison::Ones,
+    }
+    .run();
+    assert_eq!((checked.wrong, checked.failure), (0, Some(Reason::Precision)));
+}
+
+#[test]
+fn the_pattern_says_where() {
+    let mut got = vec![1.0f32; 12];
+    got[3] = 9.0;
+    got[7] = 9.0;
+    let bound = f64_bytes(&[8.0; 12]);
+    let checked = Comparison {
+        name: "y",
+        dtype: Dtype::F32,
+        compare: Compare::Bound,
+        extents: &[3, 4],
+        got: &f32_bytes(&got),
+        reference: &f64_bytes(&[1.0; 12]),
+        bound: Some(&bound),
+        accumulation_unit: 2f64.powi(-24),
+        norm_limit: 5e-5,
+        flush_denormals: false,
+        poison: Poison::Ones,
+    }
+    .run();
+    assert_eq!(
+        checked.pattern,
+        "2 of 12 elements; 2 of 3 rows, from row 0 to row 1; only columns 3..=3 of 4"
+    );
+    assert_eq!(checked.first[1].index, vec![1, 3]);
+}
+
+proptest! {
+    #[test]
+    fn one_planted_element_is_always_found(at in 0usize..257, by in 0u32..22) {
+        let want: Vec<f64> = (0..257).map(|i| f64::from(i as f32 * 0.37 - 40.0) + 0.001).collect();
+        let mut got: Vec<f32> = want.iter().map(|w| *w as f32).collect();
+        got[at] = f32::from_bits(got[at].to_bits() ^ (1 << (by + 8)));
+        let checked = check(&got, &want, Compare::Bound);
+        prop_assert_eq!(checked.wrong, 1);
+        prop_assert_eq!(&checked.first[0].index, &vec![0, at as u64]);
+    }
+}

@@ -1,0 +1,93 @@
+//! Every cap of the pure core in one place.
+
+/// Largest reply that is read, in bytes; a longer one is `Malformed/REPLY`.
+pub const REPLY_BYTES_MAX: usize = 512 * 1024;
+/// Largest CUDA source, in bytes.
+pub const SOURCE_BYTES_MAX: usize = 256 * 1024;
+/// Largest launch plan text, in bytes.
+pub const PLAN_BYTES_MAX: usize = 64 * 1024;
+/// Longest expression in a plan or task, in characters.
+pub const EXPRESSION_CHARS_MAX: usize = 256;
+/// Instructions that one expression may execute.
+pub const EXPRESSION_FUEL: u64 = 2_000;
+/// Steps in a plan, `prepare` included.
+pub const STEPS_MAX: usize = 32;
+/// Arguments of one kernel step.
+pub const ARGS_MAX: usize = 32;
+/// Workspaces in a plan.
+pub const WORKSPACES_MAX: usize = 16;
+/// Tensor maps in a plan.
+pub const TENSOR_MAPS_MAX: usize = 16;
+/// Entries in `domain` and in `constraints`.
+pub const CONDITIONS_MAX: usize = 16;
+/// Tunables in a plan.
+pub const TUNABLES_MAX: usize = 8;
+/// Values of one tunable.
+pub const TUNABLE_VALUES_MAX: usize = 16;
+/// Points of the whole tunable space.
+pub const TUNABLE_POINTS_MAX: usize = 4096;
+/// Total bytes of all workspaces at one shape.
+pub const WORKSPACE_BYTES_MAX: u64 = 16 << 30;
+/// Longest kernel name expression, in characters.
+pub const KERNEL_NAME_CHARS_MAX: usize = 128;
+/// Bytes of module-scope variables a kernel may carry.
+pub const STATIC_BYTES_MAX: u64 = 64 << 20;
+/// Dimensions, inputs, outputs and scalars of one task, each.
+pub const TASK_ITEMS_MAX: usize = 32;
+/// Cases of one task.
+pub const CASES_MAX: usize = 64;
+/// Largest extent of one dimension.
+pub const EXTENT_MAX: i64 = 1 << 40;
+/// Largest tensor, in bytes.
+pub const TENSOR_BYTES_MAX: u64 = 64 << 30;
+/// Wrong elements that a check reports.
+pub const WRONG_ELEMENTS_MAX: usize = 8;
+/// Diagnostics kept of one build.
+pub const DIAGNOSTICS_MAX: usize = 24;
+/// Diagnostics shown to the model.
+pub const DIAGNOSTICS_SHOWN_MAX: usize = 8;
+/// Longest single message that is kept or shown, in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 1_000;
+/// Findings of the simulator that are kept for one case.
+pub const FINDINGS_MAX: usize = 16;
+/// Findings shown to the model.
+pub const FINDINGS_SHOWN_MAX: usize = 4;
+/// Earlier attempts that the digest in a prompt lists.
+pub const HISTORY_LINES_MAX: usize = 12;
+/// Largest kernel source shown in a prompt, in bytes.
+pub const PROMPT_SOURCE_BYTES_MAX: usize = 96 * 1024;
+/// Largest reply excerpt shown in a prompt, in bytes.
+pub const PROMPT_EXCERPT_BYTES_MAX: usize = 2_000;
+/// Largest rendered prompt, in bytes.
+pub const PROMPT_BYTES_MAX: usize = 256 * 1024;
+/// Instructions that rendering one template may execute.
+pub const TEMPLATE_FUEL: u64 = 200_000;
+/// Repairs of one candidate in a row before the search goes back to the best.
+pub const REPAIRS_IN_A_ROW_MAX: u32 = 4;
+/// Longest line of a transcript, in bytes.
+pub const TRANSCRIPT_LINE_BYTES_MAX: usize = 2 << 20;
+/// Entries of a transcript.
+pub const TRANSCRIPT_ENTRIES_MAX: usize = 100_000;
+/// Longest diagnosis note in a plan, in characters.
+pub const DIAGNOSIS_CHARS_MAX: usize = 200;
+
+/// Cuts `text` to at most `bytes_max` bytes at a character border and says how much was cut.
+#[must_use]
+pub fn capped(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(bytes_max);
+    format!("{} … [{} bytes cut]", &text[..end], text.len() - end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::capped;
+
+    #[test]
+    fn cuts_at_a_character_border_and_says_how_much() {
+        assert_eq!(capped("kernel", 10), "kernel");
+        assert_eq!(capped("äöü", 3), "ä … [4 bytes cut]");
+    }
+}

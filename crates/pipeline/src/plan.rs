@@ -1,0 +1,510 @@
+//! The launch plan: the declarative host side of a candidate.
+//!
+//! [`form`] is the TOML as written; [`Plan`] is the same after every check that needs no shape.
+//! What needs a shape is in [`crate::launch`]. Every error says how to mend the plan.
+
+pub mod form;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::device_facts::FACT_NAMES;
+use crate::digest::Digest;
+use crate::dtype::Dtype;
+use crate::expression::{Expression, ExpressionError, RESERVED_WORDS};
+use crate::limits::{
+    ARGS_MAX, CONDITIONS_MAX, DIAGNOSIS_CHARS_MAX, KERNEL_NAME_CHARS_MAX, PLAN_BYTES_MAX,
+    STEPS_MAX, TENSOR_MAPS_MAX, TUNABLE_POINTS_MAX, TUNABLE_VALUES_MAX, TUNABLES_MAX,
+    WORKSPACES_MAX,
+};
+use crate::task::signature::{BufferUse, Signature};
+use crate::task::spec::Precision;
+use form::{Algorithm, Diagnosis, Initial, Lifetime, OutOfBounds, PlanForm, StepForm, Swizzle};
+
+/// A checked plan. Expressions name only what they may; names are unique; caps hold.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    pub precision: Precision,
+    pub algorithm: Algorithm,
+    pub deterministic: bool,
+    pub in_place: Vec<String>,
+    pub domain: Vec<Expression>,
+    pub constraints: Vec<Expression>,
+    pub tunables: BTreeMap<String, Vec<i64>>,
+    pub workspaces: Vec<Workspace>,
+    pub tensor_maps: Vec<TensorMap>,
+    pub prepare: Vec<Step>,
+    pub steps: Vec<Step>,
+    #[serde(skip)]
+    pub diagnosis: Option<Diagnosis>,
+}
+
+/// Scratch memory that the harness provides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Workspace {
+    pub name: String,
+    pub dtype: Dtype,
+    pub len: Expression,
+    pub init: Initial,
+    pub lifetime: Lifetime,
+}
+
+/// A TMA descriptor that the harness encodes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TensorMap {
+    pub name: String,
+    pub tensor: String,
+    pub dims: Vec<Expression>,
+    pub strides: Vec<Expression>,
+    pub box_: Vec<Expression>,
+    pub swizzle: Swizzle,
+    pub oob: OutOfBounds,
+}
+
+/// One thing the harness does on the stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum Step {
+    Memset { buffer: String, byte: u8 },
+    Kernel(KernelStep),
+}
+
+/// A kernel launch with expressions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KernelStep {
+    /// A C++ name expression, without blanks at its ends.
+    pub kernel: String,
+    pub grid: [Expression; 3],
+    pub block: [Expression; 3],
+    pub cluster: [Expression; 3],
+    pub shared_bytes: Expression,
+    pub cooperative: bool,
+    pub pdl: bool,
+    pub args: Vec<Arg>,
+}
+
+/// What is passed for one kernel parameter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum Arg {
+    /// The device pointer of an input, output or workspace.
+    Buffer(String),
+    TensorMap(String),
+    /// A float scalar of the task.
+    Scalar(String),
+    Integer(Expression),
+}
+
+/// Why a plan is not acceptable: `Malformed/PLAN`, with the way out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    #[error("the plan is {0} bytes; at most {PLAN_BYTES_MAX} are read")]
+    TooLong(usize),
+    #[error("the plan is not valid TOML of the plan format: {0}")]
+    Toml(String),
+    #[error("`plan = {0}` is not a format this program reads; write `plan = 1`")]
+    Version(i64),
+    #[error("the plan has {got} {what}; at most {most} are allowed")]
+    TooMany { what: &'static str, got: usize, most: usize },
+    #[error("the plan has no [[step]] with a kernel; add one")]
+    NoKernel,
+    #[error("{place}: {why}")]
+    Expression { place: String, why: ExpressionError },
+    #[error("{place}: {why}")]
+    Rule { place: String, why: String },
+}
+
+impl Plan {
+    /// Parses and checks a plan against what it may refer to.
+    ///
+    /// # Errors
+    /// The first violation, with its place in the plan and the way out.
+    pub fn parse(text: &str, signature: &Signature) -> Result<Self, PlanError> {
+        if text.len() > PLAN_BYTES_MAX {
+            return Err(PlanError::TooLong(text.len()));
+        }
+        let form = PlanForm::parse(text).map_err(PlanError::Toml)?;
+        if form.plan != 1 {
+            return Err(PlanError::Version(form.plan));
+        }
+        check_counts(&form)?;
+        Checker::new(signature, &form)?.plan(form)
+    }
+
+    /// The default values of the tunables: the first of each.
+    #[must_use]
+    pub fn default_tunables(&self) -> BTreeMap<String, i64> {
+        self.tunables.iter().map(|(name, values)| (name.clone(), values[0])).collect()
+    }
+
+    /// Kernel steps of `prepare` and `steps`, in order.
+    pub fn kernels(&self) -> impl Iterator<Item = &KernelStep> {
+        self.prepare.iter().chain(&self.steps).filter_map(|step| match step {
+            Step::Kernel(kernel) => Some(kernel),
+            Step::Memset { .. } => None,
+        })
+    }
+
+    /// Distinct name expressions of the kernels, in order of first use.
+    #[must_use]
+    pub fn kernel_names(&self) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let names = self.kernels().map(|step| step.kernel.clone());
+        names.filter(|name| seen.insert(name.clone())).collect()
+    }
+
+    /// The canonical JSON form: equal for plans that differ in layout only.
+    #[must_use]
+    pub fn canonical(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Identity of what is launched: steps, workspaces and maps, expressions unevaluated.
+    #[must_use]
+    pub fn launch_hash(&self, tunables: &BTreeMap<String, i64>) -> Digest {
+        let launch = (&self.steps, &self.prepare, &self.workspaces, &self.tensor_maps, tunables);
+        let text = serde_json::to_string(&launch).unwrap_or_default();
+        Digest::of_parts("launch", &[text.as_bytes()])
+    }
+}
+
+fn check_counts(form: &PlanForm) -> Result<(), PlanError> {
+    let points: usize = form.tunables.values().map(Vec::len).product();
+    let values = form.tunables.values().map(Vec::len).max().unwrap_or(0);
+    for (what, got, most) in [
+        ("steps", form.steps.len() + form.prepare.len(), STEPS_MAX),
+        ("workspaces", form.workspaces.len(), WORKSPACES_MAX),
+        ("tensor maps", form.tensor_maps.len(), TENSOR_MAPS_MAX),
+        ("domain conditions", form.domain.len(), CONDITIONS_MAX),
+        ("constraints", form.constraints.len(), CONDITIONS_MAX),
+        ("tunables", form.tunables.len(), TUNABLES_MAX),
+        ("values of one tunable", values, TUNABLE_VALUES_MAX),
+        ("tunable points", points, TUNABLE_POINTS_MAX),
+    ] {
+        if got > most {
+            return Err(PlanError::TooMany { what, got, most });
+        }
+    }
+    Ok(())
+}
+
+/// Carries the sets of names while a form is turned into a plan.
+struct Checker<'a> {
+    signature: &'a Signature,
+    workspaces: BTreeSet<String>,
+    prepared: BTreeSet<String>,
+    maps: BTreeSet<String>,
+    /// Dims, tunables and device facts.
+    names: BTreeSet<String>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(signature: &'a Signature, form: &PlanForm) -> Result<Self, PlanError> {
+        let mut taken: BTreeSet<String> = signature.buffers.keys().cloned().collect();
+        taken.extend(signature.scalars.keys().chain(&signature.dims).cloned());
+        taken.extend(FACT_NAMES.iter().chain(&RESERVED_WORDS).map(|name| (*name).to_owned()));
+        let workspaces = form.workspaces.iter().map(|w| ("workspace", &w.name));
+        let maps = form.tensor_maps.iter().map(|m| ("tensor map", &m.name));
+        for (what, name) in workspaces.chain(maps) {
+            check_own_name(what, name)?;
+            if !taken.insert(name.clone()) {
+                return Err(rule(format!("{what} `{name}`"), "the name is taken; choose another"));
+            }
+        }
+        let mut names: BTreeSet<String> = signature.dims.clone();
+        names.extend(FACT_NAMES.iter().map(|name| (*name).to_owned()));
+        for (name, values) in &form.tunables {
+            check_tunable(name, values)?;
+            names.insert(name.clone());
+        }
+        let prepared = form.workspaces.iter().filter(|w| w.lifetime == Lifetime::Prepared);
+        Ok(Self {
+            signature,
+            workspaces: form.workspaces.iter().map(|w| w.name.clone()).collect(),
+            prepared: prepared.map(|w| w.name.clone()).collect(),
+            maps: form.tensor_maps.iter().map(|m| m.name.clone()).collect(),
+            names,
+        })
+    }
+
+    fn plan(&self, form: PlanForm) -> Result<Plan, PlanError> {
+        let precision = self.precision(form.precision)?;
+        self.check_in_place(&form.in_place)?;
+        let dims = &self.signature.dims;
+        let plan = Plan {
+            precision,
+            algorithm: form.algorithm,
+            deterministic: form.deterministic,
+            domain: parse_all("domain", &form.domain, dims)?,
+            constraints: parse_all("constraints", &form.constraints, &self.names)?,
+            workspaces: form
+                .workspaces
+                .iter()
+                .map(|w| self.workspace(w))
+                .collect::<Result<_, _>>()?,
+            tensor_maps: form.tensor_maps.iter().map(|m| self.map(m)).collect::<Result<_, _>>()?,
+            prepare: self.steps("prepare", &form.prepare)?,
+            steps: self.steps("step", &form.steps)?,
+            in_place: form.in_place,
+            tunables: form.tunables,
+            diagnosis: form.diagnosis,
+        };
+        let kernel = |step: &Step| matches!(step, Step::Kernel(_));
+        if plan.steps.iter().any(kernel) { Ok(plan) } else { Err(PlanError::NoKernel) }
+    }
+
+    fn precision(&self, declared: Precision) -> Result<Precision, PlanError> {
+        if self.signature.classes.contains(&declared) {
+            return Ok(declared);
+        }
+        let admitted: Vec<_> = self.signature.classes.iter().map(|class| class.name()).collect();
+        Err(rule(
+            "precision",
+            format!(
+                "`{}` is not admitted here; the task admits {}",
+                declared.name(),
+                admitted.join(", ")
+            ),
+        ))
+    }
+
+    fn check_in_place(&self, names: &[String]) -> Result<(), PlanError> {
+        let allowed = &self.signature.may_overwrite;
+        match names.iter().find(|name| !allowed.contains(*name)) {
+            Some(name) => Err(rule(
+                "in_place",
+                format!("`{name}` may not be overwritten; the task allows {allowed:?}"),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn workspace(&self, form: &form::WorkspaceForm) -> Result<Workspace, PlanError> {
+        let place = format!("workspace `{}`, len", form.name);
+        Ok(Workspace {
+            name: form.name.clone(),
+            dtype: form.dtype,
+            len: parse(&place, &form.len, &self.names)?,
+            init: form.init,
+            lifetime: form.lifetime,
+        })
+    }
+
+    fn map(&self, form: &form::TensorMapForm) -> Result<TensorMap, PlanError> {
+        let place = format!("tensor_map `{}`", form.name);
+        let known = self.signature.buffers.contains_key(&form.tensor)
+            || self.workspaces.contains(&form.tensor);
+        if !known {
+            return Err(rule(place, format!("`{}` is no tensor or workspace", form.tensor)));
+        }
+        let rank = form.dims.len();
+        if !(1..=5).contains(&rank) || form.strides.len() + 1 != rank || form.box_.len() != rank {
+            let why = "needs 1 to 5 dims, as many box entries, and one stride fewer";
+            return Err(rule(place, why));
+        }
+        Ok(TensorMap {
+            name: form.name.clone(),
+            tensor: form.tensor.clone(),
+            dims: parse_all(&place, &form.dims, &self.names)?,
+            strides: parse_all(&place, &form.strides, &self.names)?,
+            box_: parse_all(&place, &form.box_, &self.names)?,
+            swizzle: form.swizzle,
+            oob: form.oob,
+        })
+    }
+
+    fn steps(&self, what: &str, forms: &[StepForm]) -> Result<Vec<Step>, PlanError> {
+        let numbered = forms.iter().enumerate();
+        numbered.map(|(i, form)| self.step(&format!("{what} {}", i + 1), what, form)).collect()
+    }
+
+    fn step(&self, place: &str, what: &str, form: &StepForm) -> Result<Step, PlanError> {
+        match (&form.memset, &form.kernel) {
+            (Some(buffer), None) => self.memset(place, buffer, form),
+            (None, Some(kernel)) => self.kernel(place, kernel, form, what == "prepare"),
+            _ => Err(rule(place, "needs either `kernel = \"name\"` or `memset = \"buffer\"`")),
+        }
+    }
+
+    fn memset(&self, place: &str, buffer: &str, form: &StepForm) -> Result<Step, PlanError> {
+        let output =
+            self.signature.buffers.get(buffer).is_some_and(|b| b.use_ == BufferUse::Output);
+        if !output && !self.workspaces.contains(buffer) {
+            return Err(rule(place, format!("memset of `{buffer}`: only outputs and workspaces")));
+        }
+        if form.has_kernel_fields() {
+            return Err(rule(place, "a memset step has only `memset` and `byte`"));
+        }
+        let byte = form.byte.unwrap_or(0);
+        let byte = u8::try_from(byte).map_err(|_| rule(place, "`byte` must be in 0..=255"))?;
+        Ok(Step::Memset { buffer: buffer.to_owned(), byte })
+    }
+
+    fn kernel(
+        &self,
+        place: &str,
+        kernel: &str,
+        form: &StepForm,
+        prepare: bool,
+    ) -> Result<Step, PlanError> {
+        let kernel = kernel.trim();
+        check_kernel_name(place, kernel)?;
+        let place = format!("{place} (`{kernel}`)");
+        if form.byte.is_some() {
+            return Err(rule(place, "`byte` belongs to a memset step"));
+        }
+        if form.args.len() > ARGS_MAX {
+            return Err(PlanError::TooMany {
+                what: "arguments",
+                got: form.args.len(),
+                most: ARGS_MAX,
+            });
+        }
+        let grid = form.grid.as_ref().ok_or_else(|| rule(&place, "`grid` is missing"))?;
+        let block = form.block.as_ref().ok_or_else(|| rule(&place, "`block` is missing"))?;
+        let one = vec!["1".to_owned(); 3];
+        let args = form.args.iter().enumerate();
+        Ok(Step::Kernel(KernelStep {
+            kernel: kernel.to_owned(),
+            grid: self.triple(&format!("{place}, grid"), grid)?,
+            block: self.triple(&format!("{place}, block"), block)?,
+            cluster: self
+                .triple(&format!("{place}, cluster"), form.cluster.as_ref().unwrap_or(&one))?,
+            shared_bytes: parse(
+                &format!("{place}, shared_bytes"),
+                form.shared_bytes.as_deref().unwrap_or("0"),
+                &self.names,
+            )?,
+            cooperative: form.cooperative.unwrap_or(false),
+            pdl: form.pdl.unwrap_or(false),
+            args: args
+                .map(|(i, arg)| self.arg(&format!("{place}, argument {}", i + 1), arg, prepare))
+                .collect::<Result<_, _>>()?,
+        }))
+    }
+
+    fn triple(&self, place: &str, texts: &[String]) -> Result<[Expression; 3], PlanError> {
+        if texts.is_empty() || texts.len() > 3 {
+            return Err(rule(place, "needs one to three expressions: [x, y, z]"));
+        }
+        let text = |axis: usize| texts.get(axis).map_or("1", String::as_str);
+        let parse = |axis: usize| parse(place, text(axis), &self.names);
+        Ok([parse(0)?, parse(1)?, parse(2)?])
+    }
+
+    fn arg(&self, place: &str, text: &str, prepare: bool) -> Result<Arg, PlanError> {
+        if let Some(buffer) = self.signature.buffers.get(text) {
+            if prepare && !buffer.is_weight {
+                return Err(rule(place, format!("prepare may not touch `{text}`, only weights")));
+            }
+            return Ok(Arg::Buffer(text.to_owned()));
+        }
+        if self.workspaces.contains(text) {
+            if prepare && !self.prepared.contains(text) {
+                return Err(rule(
+                    place,
+                    format!("prepare writes only prepared workspaces, not `{text}`"),
+                ));
+            }
+            return Ok(Arg::Buffer(text.to_owned()));
+        }
+        if self.maps.contains(text) {
+            return Ok(Arg::TensorMap(text.to_owned()));
+        }
+        if self.signature.scalars.contains_key(text) {
+            return Ok(Arg::Scalar(text.to_owned()));
+        }
+        parse(place, text, &self.names).map(Arg::Integer).map_err(|error| self.unknown_arg(error))
+    }
+
+    fn unknown_arg(&self, error: PlanError) -> PlanError {
+        let PlanError::Expression { place, why: ExpressionError::UnknownName { name, known, .. } } =
+            error
+        else {
+            return error;
+        };
+        let buffers: Vec<_> =
+            self.signature.buffers.keys().chain(&self.workspaces).cloned().collect();
+        let scalars: Vec<_> = self.signature.scalars.keys().cloned().collect();
+        let why = format!(
+            "`{name}` is unknown; buffers are {}; scalars are {}; integers may use {known}",
+            listed(&buffers),
+            listed(&scalars),
+        );
+        PlanError::Rule { place, why }
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+fn rule(place: impl Into<String>, why: impl Into<String>) -> PlanError {
+    PlanError::Rule { place: place.into(), why: why.into() }
+}
+
+fn parse(place: &str, text: &str, names: &BTreeSet<String>) -> Result<Expression, PlanError> {
+    Expression::parse(text, names)
+        .map_err(|why| PlanError::Expression { place: place.to_owned(), why })
+}
+
+fn parse_all(
+    place: &str,
+    texts: &[String],
+    names: &BTreeSet<String>,
+) -> Result<Vec<Expression>, PlanError> {
+    texts.iter().map(|text| parse(place, text, names)).collect()
+}
+
+fn check_own_name(what: &str, name: &str) -> Result<(), PlanError> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let first = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if first && name.len() <= 64 && name.chars().all(allowed) {
+        return Ok(());
+    }
+    Err(rule(format!("{what} `{name}`"), "use lower-case letters, digits and `_`, a letter first"))
+}
+
+/// `^[A-Z][A-Z0-9]*_[A-Z0-9_]+$`: the underscore keeps -D macros out of library headers.
+fn check_tunable(name: &str, values: &[i64]) -> Result<(), PlanError> {
+    let place = format!("tunable `{name}`");
+    let allowed = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let underscore = name.find('_').is_some_and(|at| at > 0 && at + 1 < name.len());
+    let first = name.starts_with(|c: char| c.is_ascii_uppercase());
+    if !first || !underscore || name.len() > 64 || !name.chars().all(allowed) {
+        return Err(rule(place, "use upper case with an underscore inside, as in TILE_M"));
+    }
+    if values.is_empty() {
+        return Err(rule(place, "needs at least one value; the first is the default"));
+    }
+    if values.iter().any(|value| i32::try_from(*value).is_err()) {
+        return Err(rule(place, "values must fit in a C int"));
+    }
+    Ok(())
+}
+
+/// `^[A-Za-z_][A-Za-z0-9_:]*(<[A-Za-z0-9_:, ]+>)?$`: the name is compiler input.
+fn check_kernel_name(place: &str, name: &str) -> Result<(), PlanError> {
+    let (base, template) = match name.split_once('<') {
+        None => (name, None),
+        Some((base, rest)) => (base, Some(rest.strip_suffix('>').unwrap_or(""))),
+    };
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let first = base.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let arguments =
+        |text: &str| !text.is_empty() && text.chars().all(|c| word(c) || c == ',' || c == ' ');
+    let fits = name.len() <= KERNEL_NAME_CHARS_MAX;
+    if first && fits && base.chars().all(word) && template.is_none_or(arguments) {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(40).collect();
+    Err(rule(place, format!("`{shown}` is no kernel name; write `name` or `name<64, float>`")))
+}
+
+/// The characters of a diagnosis note that are kept.
+#[must_use]
+pub fn capped_note(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(DIAGNOSIS_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests;

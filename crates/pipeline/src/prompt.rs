@@ -1,0 +1,186 @@
+//! From the task and the history to the two messages that are sent.
+//!
+//! Every attempt is one fresh conversation: a system message that never changes within a run, then
+//! one user message whose start is stable for the task. History arrives as a digest, never as chat.
+
+use minijinja::context;
+use minijinja::value::{Serde, Value};
+use serde::{Deserialize, Serialize};
+
+use crate::attempt::{Attempt, Code, Mode};
+use crate::device_facts::DeviceFacts;
+use crate::digest::Digest;
+use crate::feedback::Feedback;
+use crate::limits::{
+    HISTORY_LINES_MAX, MESSAGE_BYTES_MAX, PROMPT_EXCERPT_BYTES_MAX, PROMPT_SOURCE_BYTES_MAX, capped,
+};
+use crate::next_step::Ask;
+use crate::task::Task;
+use crate::task::spec::{Place, TaskSpec};
+use crate::template::{TemplateError, Templates};
+
+/// What goes to the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prompt {
+    pub mode: Mode,
+    pub messages: Vec<Message>,
+}
+
+/// One message of the conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Message {
+    pub role: MessageRole,
+    pub content: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MessageRole {
+    System,
+    User,
+    Assistant,
+}
+
+impl MessageRole {
+    /// The role's name, as in the wire format.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+impl Prompt {
+    /// Renders the prompt for one question.
+    ///
+    /// # Errors
+    /// A prompt file that does not render.
+    pub fn render(
+        templates: &Templates,
+        task: &Task,
+        device: &DeviceFacts,
+        ask: &Ask,
+        attempts: &[Attempt],
+    ) -> Result<Self, TemplateError> {
+        let parent = ask.parent.and_then(|seq| attempts.iter().find(|a| a.seq == seq));
+        let context = context! {
+            task => task_view(&task.spec),
+            reference_source => capped(&task.reference.source, PROMPT_SOURCE_BYTES_MAX),
+            reference_plan => reference_plan_note(&task.spec),
+            device => Serde(device),
+            history => history_lines(attempts),
+            history_cut => attempts.len().saturating_sub(HISTORY_LINES_MAX),
+            parent => parent_view(parent),
+            subset_notice => ask.subset_notice,
+        };
+        let situation = match ask.mode {
+            Mode::First => "first.md",
+            Mode::Repair => "repair.md",
+            Mode::Optimise => "optimise.md",
+        };
+        let message = |role, content| Message { role, content };
+        let system = templates.render("system.md", context! { device => Serde(device) })?;
+        let user = templates.render(situation, context)?;
+        Ok(Self {
+            mode: ask.mode,
+            messages: vec![message(MessageRole::System, system), message(MessageRole::User, user)],
+        })
+    }
+
+    /// Hash of everything that is sent.
+    #[must_use]
+    pub fn hash(&self) -> Digest {
+        let parts: Vec<&[u8]> = self
+            .messages
+            .iter()
+            .flat_map(|m| [m.role.name().as_bytes(), m.content.as_bytes()])
+            .collect();
+        Digest::of_parts("prompt", &parts)
+    }
+
+    /// The most input tokens that this prompt can be: no byte-level tokenizer makes more tokens
+    /// than bytes, and 64 cover the framing of a message.
+    #[must_use]
+    pub fn input_tokens_bound(&self) -> u64 {
+        self.messages.iter().map(|message| message.content.len() as u64 + 64).sum()
+    }
+}
+
+fn task_view(spec: &TaskSpec) -> Value {
+    let cases: Vec<_> = spec
+        .cases
+        .iter()
+        .map(|case| {
+            context! {
+                name => &case.name,
+                dims => Serde(&case.dims),
+                headline => case.name == "headline",
+                simulated => case.on.contains(&Place::Sim),
+            }
+        })
+        .collect();
+    let classes: Vec<_> = spec.classes.iter().map(|class| class.name()).collect();
+    context! {
+        name => &spec.name,
+        about => &spec.about,
+        inputs => Serde(&spec.inputs),
+        scalars => Serde(&spec.scalars),
+        outputs => Serde(&spec.outputs),
+        dims => &spec.dims,
+        classes => classes,
+        may_overwrite => &spec.may_overwrite,
+        hidden => Serde(&spec.hidden.ranges),
+        cases => cases,
+    }
+}
+
+fn reference_plan_note(spec: &TaskSpec) -> String {
+    let outputs: Vec<_> =
+        spec.outputs.iter().map(|output| format!("`{0}_ref`", output.name)).collect();
+    format!("It writes the exact result to {}.", outputs.join(", "))
+}
+
+fn history_lines(attempts: &[Attempt]) -> Vec<String> {
+    let skipped = attempts.len().saturating_sub(HISTORY_LINES_MAX);
+    attempts.iter().skip(skipped).map(history_line).collect()
+}
+
+fn history_line(attempt: &Attempt) -> String {
+    let parent = attempt.parent.map_or_else(String::new, |seq| format!(" from #{seq}"));
+    let score = match attempt.score() {
+        crate::report::Score::None => String::new(),
+        score @ crate::report::Score::Estimated(_) => format!("; {}", score.describe()),
+    };
+    let detail = capped(attempt.verdict.detail.lines().next().unwrap_or(""), 200);
+    let colon = if detail.is_empty() { "" } else { ": " };
+    format!(
+        "#{} {}{parent}: {}{colon}{detail}{score}",
+        attempt.seq,
+        attempt.mode.name(),
+        attempt.verdict
+    )
+}
+
+fn parent_view(parent: Option<&Attempt>) -> Value {
+    let Some(attempt) = parent else { return Value::from(()) };
+    let feedback = Feedback::of(attempt);
+    let (source, plan) = match &attempt.code {
+        Some(Code { source, plan }) => (source.as_str(), plan.as_str()),
+        None => ("", ""),
+    };
+    context! {
+        seq => attempt.seq,
+        has_code => attempt.code.is_some(),
+        source => capped(source, PROMPT_SOURCE_BYTES_MAX),
+        plan => capped(plan, PROMPT_SOURCE_BYTES_MAX),
+        reply => capped(&attempt.reply, PROMPT_EXCERPT_BYTES_MAX),
+        headline => capped(&feedback.headline, MESSAGE_BYTES_MAX),
+        advice => feedback.advice,
+        facts => Serde(&feedback.facts),
+    }
+}

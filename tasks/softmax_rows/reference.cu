@@ -1,0 +1,28 @@
+// One thread per row, three passes in fp64: slow and plainly right.
+#include "reference.cuh"
+
+extern "C" __global__ void softmax_reference(const float* x, double* y_ref, double* y_bound,
+                                             long long rows, long long cols) {
+    long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const float* in = x + row * cols;
+
+    double largest = ww_load(in, 0);
+    double smallest = largest;
+    for (long long c = 1; c < cols; ++c) {
+        double v = ww_load(in, c);
+        largest = v > largest || v != v ? v : largest;
+        smallest = v < smallest ? v : smallest;
+    }
+
+    ww_sum total;
+    for (long long c = 0; c < cols; ++c) total.add(exp(ww_load(in, c) - largest));
+
+    // The error of an fp32 softmax grows with the sum's length and with the exponent's size.
+    double scale = 8.0 * (sqrt((double)cols) + (largest - smallest));
+    for (long long c = 0; c < cols; ++c) {
+        double y = exp(ww_load(in, c) - largest) / total.value();
+        y_ref[row * cols + c] = y;
+        y_bound[row * cols + c] = scale * y;
+    }
+}
