@@ -1,1 +1,111 @@
 //! The host side of an evaluation: orders the children and decides the verdict.
+//!
+//! [`Judge::build`] compiles and applies the static gate; [`Judge::evaluate`] runs the public cases
+//! and has the outputs compared in a process where the candidate never was. A bad kernel is a
+//! verdict; [`JudgeError`] means that the machine, the task's reference or this program is broken.
+
+mod build;
+mod cases;
+mod children;
+mod error;
+mod evaluate;
+mod limits;
+mod reference;
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+pub use build::Build;
+pub use error::JudgeError;
+pub use evaluate::{Evaluation, Judgement};
+use pipeline::device_facts::DeviceFacts;
+use pipeline::digest::Digest;
+use pipeline::inputs::{GENERATOR_VERSION, MasterSeed};
+pub use reference::{GoldenDeviation, GoldenReport};
+pub use sandbox::CancelFlag;
+
+/// What a judge is made of.
+#[derive(Clone, Debug)]
+pub struct JudgeConfig {
+    /// The executable that serves as the children: this program itself.
+    pub program: PathBuf,
+    /// The device crate's toolchain as JSON; opaque here, read by the build child.
+    pub toolchain: serde_json::Value,
+    /// Identity of that toolchain.
+    pub toolchain_id: String,
+    pub device: DeviceFacts,
+}
+
+/// Evaluates candidates. Thread-safe; keeps inputs and expected outputs in sealed memory only.
+#[derive(Debug)]
+pub struct Judge {
+    config: JudgeConfig,
+    cases: Mutex<cases::CaseCache>,
+    references: Mutex<reference::ReferenceBuilds>,
+}
+
+/// The secret from which a run draws all inputs of its public cases.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RunSeed(pub [u8; 32]);
+
+impl RunSeed {
+    /// The master seed of a case for the evaluation with this index: one of a pool of four, which
+    /// is renewed every 64 evaluations.
+    #[must_use]
+    pub fn master(&self, case: &str, evaluation_index: u64) -> MasterSeed {
+        let epoch = evaluation_index / limits::POOL_EVALUATIONS;
+        let slot = evaluation_index % limits::POOL_MASTERS;
+        MasterSeed(self.0).derive(&format!("public/{case}/{epoch}/{slot}"))
+    }
+}
+
+impl Judge {
+    /// A judge with empty caches.
+    #[must_use]
+    pub fn new(config: JudgeConfig) -> Self {
+        Self { config, cases: Mutex::default(), references: Mutex::default() }
+    }
+
+    /// What the judge was made of.
+    #[must_use]
+    pub fn config(&self) -> &JudgeConfig {
+        &self.config
+    }
+}
+
+/// Identity of the judge: changes whenever the code that decides changes, and with it every cached
+/// verdict becomes void.
+#[must_use]
+pub fn judge_hash() -> Digest {
+    let sources = [
+        include_str!("../../pipeline/src/check.rs"),
+        include_str!("../../pipeline/src/gate.rs"),
+        include_str!("../../pipeline/src/inputs.rs"),
+        include_str!("../../pipeline/src/launch.rs"),
+        include_str!("../../pipeline/src/verdict.rs"),
+        include_str!("../../runner/src/run.rs"),
+        include_str!("../../runner/src/verify.rs"),
+        include_str!("evaluate.rs"),
+        include_str!("limits.rs"),
+    ];
+    let mut parts: Vec<&[u8]> = sources.iter().map(|source| source.as_bytes()).collect();
+    let generator = GENERATOR_VERSION.to_le_bytes();
+    parts.push(&generator);
+    Digest::of_parts("judge", &parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RunSeed;
+
+    #[test]
+    fn masters_form_a_pool_of_four_renewed_every_64_evaluations() {
+        let seed = RunSeed([3; 32]);
+        let master = |index| seed.master("ragged", index).0;
+        assert_eq!(master(0), master(4));
+        assert_eq!(master(1), master(61));
+        assert_ne!(master(0), master(1));
+        assert_ne!(master(0), master(64));
+        assert_ne!(master(0), seed.master("tiny", 0).0);
+    }
+}

@@ -1,1 +1,21 @@
 //! Turns a prompt into a reply.
+//!
+//! A provider works by tickets: [`Llm::submit`] hands over a request and returns a ticket that
+//! survives a restart, [`Llm::poll`] asks for the reply. [`complete()`] does both for callers that
+//! wait. Nothing here knows budgets, retries or the ledger: the caller reserves before it submits
+//! and stores the ticket before it polls.
+//!
+//! Start at [`Llm`]; [`ReplayModel`] is the provider that answers from a recorded transcript.
+
+mod complete;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+mod error;
+pub mod limits;
+mod model;
+mod replay;
+
+pub use complete::{complete, wait_for};
+pub use error::{ErrorClass, LlmError};
+pub use model::{Llm, ModelInfo, Poll, Price, Reply, Request, Ticket};
+pub use replay::ReplayModel;

@@ -140,7 +140,8 @@ fn case_text(case: &CaseReport) -> String {
         CaseStatus::NotRun => format!("{place}: not run"),
         CaseStatus::Failed { reason, detail } => {
             let checks: Vec<_> = case.checks.iter().filter_map(check_text).collect();
-            format!("{place}: {} {detail} {}", reason.code(), checks.join(" "))
+            let what = if checks.is_empty() { detail.clone() } else { checks.join(" ") };
+            format!("{place}: {} {what}", reason.code())
         }
     }
 }

@@ -184,3 +184,6 @@ fn parent_view(parent: Option<&Attempt>) -> Value {
         facts => Serde(&feedback.facts),
     }
 }
+
+#[cfg(test)]
+mod tests;

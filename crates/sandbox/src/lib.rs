@@ -1,1 +1,69 @@
 //! Starts a child, talks to it, enforces its deadline, kills its group, reads one report.
+//!
+//! Foreign code runs in a child process that may do anything: hang, crash, flood, fork. Each of
+//! these is a [`ChildOutcome`]; a [`SandboxError`] means that the machine or the caller is broken.
+//! Nothing here knows what a request or a report says. Start at [`run_child`]; the child's side of
+//! the same protocol is [`inside`].
+
+mod cancel;
+mod child;
+mod error;
+mod frame;
+pub mod inside;
+mod limits;
+mod memfd;
+mod spawn;
+mod watch;
+pub mod wire;
+
+pub use cancel::CancelFlag;
+pub use child::{ChildKind, ChildLimits, ChildOutcome, ChildRun, ChildSpec};
+pub use error::SandboxError;
+pub use limits::{BULK_MAX, MESSAGE_BYTES_MAX, STDERR_BYTES_MAX};
+pub use memfd::{Map, MapMut, Memfd};
+
+/// The first argument of every child.
+pub const CHILD_COMMAND: &str = "__child";
+
+/// Descriptor of the request in the child.
+pub const REQUEST_FD: i32 = 3;
+/// Descriptor of the report in the child.
+pub const REPORT_FD: i32 = 4;
+/// First descriptor of the bulk memory in the child.
+pub const BULK_FD: i32 = 5;
+
+/// The child's report is valid.
+pub const EXIT_REPORTED: u8 = 0;
+/// The child found a bug of ours.
+pub const EXIT_OUR_BUG: u8 = 70;
+/// The process was not started as a child of this program.
+pub const EXIT_NOT_A_CHILD: u8 = 2;
+/// What the child needs is not available on this machine.
+pub const EXIT_NOT_AVAILABLE: u8 = 71;
+
+/// Runs one child to its end, whatever the end is: when this returns, the child is reaped, its
+/// process group is killed and its working directory is gone.
+///
+/// The child is `program __child KIND` with an empty working directory, only the given
+/// environment, no standard streams, and only the descriptors of the protocol. Its limits are set
+/// before it receives the request, so it cannot run foreign code without them. A grandchild that
+/// leaves the process group survives; it cannot delay this call beyond the deadline. The child is
+/// killed by the kernel when the calling thread ends, so call this from a thread that waits for it.
+///
+/// # Errors
+///
+/// A request or bulk list that is too long, a program that does not start, or a failing system
+/// call. Nothing that the child does is an error.
+pub fn run_child(spec: &ChildSpec<'_>) -> Result<ChildRun, SandboxError> {
+    spawn::check(spec)?;
+    let started = std::time::Instant::now();
+    let folder = tempfile::Builder::new()
+        .prefix("warpwright-child-")
+        .tempdir()
+        .map_err(|error| SandboxError::system("create a working directory", error))?;
+    let running = spawn::start(spec, folder.path())?;
+    let end = watch::until_end(running, spec, started)?;
+    let wall = started.elapsed();
+    folder.close().map_err(|error| SandboxError::system("remove the working directory", error))?;
+    Ok(ChildRun { outcome: end.outcome, wall, stderr_tail: end.stderr_tail })
+}

@@ -1,1 +1,35 @@
 //! The ledger: every attempt with its provenance, in SQLite.
+//!
+//! One file holds runs, attempts, calls, candidates, builds, verdicts and an append-only log of
+//! events. Each step of an attempt is one transaction that is on disk before the call returns, so
+//! that a killed process loses no more than the call in flight. Nothing here decides what to do
+//! next or talks to a model, and nothing outside [`tables`] knows SQL.
+//!
+//! Start at [`Store::open`]; then `runs.rs` for runs, `steps.rs` for the life of an attempt,
+//! `reading.rs` for what is read back.
+
+mod clock;
+mod error;
+mod ids;
+pub mod limits;
+mod lock;
+mod open;
+mod reading;
+mod rows;
+mod runs;
+mod steps;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use clock::Clock;
+pub use error::StoreError;
+pub use ids::{AttemptId, CallId, RunId};
+pub use lock::RunLock;
+pub use open::{BoundaryHook, Store};
+/// The boundaries at which a hook is called: the states of an attempt.
+pub use pipeline::attempt::State as Boundary;
+pub use rows::*;
+
+/// What every call of the ledger returns.
+pub type Result<T> = std::result::Result<T, StoreError>;

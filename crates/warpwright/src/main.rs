@@ -1,2 +1,37 @@
 //! The program: flags, wiring, terminal, reports.
-fn main() {}
+//!
+//! `main` serves a child's request first, before anything is opened; everything else goes through
+//! [`cli`] to one file per command. Exit codes are in [`outcome`], environment variables in
+//! [`environment`].
+
+mod cli;
+mod commands;
+mod embedded;
+mod environment;
+mod limits;
+mod outcome;
+mod selector;
+mod settings;
+mod terminal;
+mod wiring;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == sandbox::CHILD_COMMAND) {
+        let kind = arguments.next().unwrap_or_default();
+        return sandbox::inside::serve(&kind.to_string_lossy(), runner::run_child);
+    }
+    let cli = cli::Cli::parse();
+    let json = cli.json;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(commands::perform(cli)),
+        Err(error) => Err(error.into()),
+    };
+    outcome::finish(result, json)
+}

@@ -1,0 +1,3 @@
+// printf is built into the compiler.
+#pragma once
+#include "stddef.h"

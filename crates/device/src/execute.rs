@@ -1,0 +1,152 @@
+//! What a device does: holds buffers, loads a module, runs launches one after another.
+//!
+//! A launch that faults is a value ([`LaunchEnd`]); an error is a misuse of the device or a broken
+//! machine. Implementations: [`crate::sim`]. [`conformance`] is the suite that each must pass.
+
+pub mod conformance;
+
+/// A device with its memory and at most one loaded module.
+///
+/// Buffers live as long as the device. After a launch that did not complete, memory holds whatever
+/// was written until then, and only [`Device::download`] may follow.
+pub trait Device {
+    /// Loads a module so that `entries` can be launched; variables of the module start fresh.
+    ///
+    /// # Errors
+    /// An image that is broken, as opposed to one that this device cannot run.
+    fn load(&mut self, image: &Image<'_>, entries: &[&str]) -> Result<LoadEnd, DeviceError>;
+
+    /// Makes a buffer; its content is unspecified.
+    ///
+    /// # Errors
+    /// More memory than there is.
+    fn allocate(&mut self, name: &str, bytes: u64, access: Access) -> Result<Buffer, DeviceError>;
+
+    /// Copies into a buffer from `offset` on, whatever its access.
+    ///
+    /// # Errors
+    /// A range outside the buffer.
+    fn upload(&mut self, buffer: Buffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    /// Sets every byte of a buffer.
+    ///
+    /// # Errors
+    /// A buffer of another device.
+    fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), DeviceError>;
+
+    /// Copies a buffer's first bytes out.
+    ///
+    /// # Errors
+    /// More bytes than the buffer has.
+    fn download(&self, buffer: Buffer, out: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Runs one launch to its end.
+    ///
+    /// # Errors
+    /// Only breakage; everything that the kernel does is in the result.
+    fn launch(&mut self, launch: &KernelLaunch<'_>) -> Result<Launched, DeviceError>;
+}
+
+/// One compiled module.
+#[derive(Clone, Copy, Debug)]
+pub struct Image<'a> {
+    pub ptx: &'a str,
+    pub cubin: &'a [u8],
+}
+
+/// How loading ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadEnd {
+    Loaded,
+    /// The device cannot run this module; names the instruction.
+    Unsupported(String),
+}
+
+/// What device code may do with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
+/// A buffer of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    pub address: u64,
+    pub bytes: u64,
+}
+
+/// One kernel launch; arguments are the raw bytes of each parameter, little-endian.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelLaunch<'a> {
+    pub entry: &'a str,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub cluster: [u32; 3],
+    pub shared_bytes: u32,
+    pub cooperative: bool,
+    pub args: &'a [Vec<u8>],
+    /// Byte that fills shared memory before each block starts.
+    pub shared_poison: u8,
+    /// Linear indices of the blocks to run; `None` runs all. Only a simulator can run a part.
+    pub sampled_blocks: Option<&'a [u64]>,
+}
+
+/// What a launch did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launched {
+    pub end: LaunchEnd,
+    /// Counts, where the device counts.
+    pub counters: Option<ptx_sim::Counters>,
+    pub remarks: Vec<Remark>,
+}
+
+/// How a launch ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LaunchEnd {
+    Completed,
+    /// The launch was not legal; nothing ran.
+    Refused(String),
+    /// This device cannot run it; names what is missing.
+    Unsupported(String),
+    Faulted {
+        fault: Fault,
+        message: String,
+    },
+}
+
+/// Kinds of faults, as far as a verdict depends on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// An access outside every buffer it may touch.
+    OutOfBounds,
+    /// A write to a buffer that is read-only.
+    ReadOnlyWrite,
+    /// It did not end within its budget, or can never end.
+    Hang,
+    /// Anything else: misalignment, a trap, a broken collective.
+    Crash,
+}
+
+/// Something noticed that did not stop the launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub severity: ptx_sim::Severity,
+    pub message: String,
+    pub count: u64,
+}
+
+/// Why a device could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    #[error("buffer `{name}` of {bytes} bytes cannot be had: {why}")]
+    Allocate { name: String, bytes: u64, why: String },
+    #[error("a copy of {bytes} bytes at {offset} does not fit the buffer of {buffer_bytes}")]
+    Range { offset: u64, bytes: u64, buffer_bytes: u64 },
+    #[error("the module is broken: {0}")]
+    Module(String),
+    #[error("no module is loaded")]
+    NotLoaded,
+    #[error("the device failed: {0}")]
+    Failed(String),
+}

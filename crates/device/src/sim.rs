@@ -1,0 +1,145 @@
+//! The simulator as a device: PTX runs on the CPU, every access is checked, everything is counted.
+//!
+//! No times come out of here. Start at [`SimDevice::new`].
+
+use ptx_sim::{
+    BlockSelection, DecodeError, Launch, LaunchReport, Machine, Outcome, Program, Target, TrapKind,
+};
+
+use crate::execute::{
+    Access, Buffer, Device, DeviceError, Fault, Image, KernelLaunch, LaunchEnd, Launched, LoadEnd,
+    Remark,
+};
+
+/// A simulated GPU.
+#[derive(Debug)]
+pub struct SimDevice {
+    machine: Machine,
+    program: Option<Program>,
+    /// Warp instructions that one launch may execute.
+    launch_budget: u64,
+}
+
+impl SimDevice {
+    /// A device of the given architecture, such as `sm_90a`.
+    ///
+    /// # Errors
+    /// An architecture that the simulator does not know.
+    pub fn new(arch: &str, launch_budget: u64) -> Result<Self, DeviceError> {
+        let target = Target::for_arch(arch)
+            .ok_or_else(|| DeviceError::Failed(format!("the simulator does not know `{arch}`")))?;
+        Ok(Self { machine: Machine::new(target), program: None, launch_budget })
+    }
+}
+
+impl Device for SimDevice {
+    fn load(&mut self, image: &Image<'_>, entries: &[&str]) -> Result<LoadEnd, DeviceError> {
+        let module = ptx_sim::syntax::parse(image.ptx)
+            .map_err(|error| DeviceError::Module(error.to_string()))?;
+        let program = match Program::decode(&module, entries) {
+            Ok(program) => program,
+            Err(error @ DecodeError::Unsupported { .. }) => {
+                return Ok(LoadEnd::Unsupported(error.to_string()));
+            }
+            Err(error) => return Err(DeviceError::Module(error.to_string())),
+        };
+        self.machine.load(&program).map_err(|error| DeviceError::Failed(error.to_string()))?;
+        self.program = Some(program);
+        Ok(LoadEnd::Loaded)
+    }
+
+    fn allocate(&mut self, name: &str, bytes: u64, access: Access) -> Result<Buffer, DeviceError> {
+        let failed = |why: String| DeviceError::Allocate { name: name.to_owned(), bytes, why };
+        let access = match access {
+            Access::ReadOnly => ptx_sim::Access::ReadOnly,
+            Access::ReadWrite => ptx_sim::Access::ReadWrite,
+        };
+        let len = usize::try_from(bytes).map_err(|error| failed(error.to_string()))?;
+        let allocated = self.machine.allocate(name, len, access);
+        let address = allocated.map_err(|error| failed(error.to_string()))?;
+        Ok(Buffer { address, bytes })
+    }
+
+    fn upload(&mut self, buffer: Buffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        check_range(buffer, offset, bytes.len())?;
+        self.machine
+            .write(buffer.address + offset, bytes)
+            .map_err(|error| DeviceError::Failed(error.to_string()))
+    }
+
+    fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), DeviceError> {
+        self.machine
+            .fill(buffer.address, buffer.bytes as usize, byte)
+            .map_err(|error| DeviceError::Failed(error.to_string()))
+    }
+
+    fn download(&self, buffer: Buffer, out: &mut [u8]) -> Result<(), DeviceError> {
+        check_range(buffer, 0, out.len())?;
+        let bytes = self.machine.read(buffer.address, out.len());
+        out.copy_from_slice(bytes.map_err(|error| DeviceError::Failed(error.to_string()))?);
+        Ok(())
+    }
+
+    fn launch(&mut self, launch: &KernelLaunch<'_>) -> Result<Launched, DeviceError> {
+        if launch.cluster != [1, 1, 1] {
+            let end = LaunchEnd::Unsupported("clusters are not simulated".to_owned());
+            return Ok(Launched { end, counters: None, remarks: Vec::new() });
+        }
+        let program = self.program.as_ref().ok_or(DeviceError::NotLoaded)?;
+        let blocks = launch
+            .sampled_blocks
+            .map_or(BlockSelection::All, |blocks| BlockSelection::Sample(blocks.to_vec()));
+        let report = self.machine.launch(
+            program,
+            &Launch {
+                kernel: launch.entry,
+                grid: launch.grid,
+                block: launch.block,
+                shared_bytes: launch.shared_bytes,
+                params: launch.args,
+                budget: self.launch_budget,
+                blocks,
+                shared_poison: launch.shared_poison,
+                cooperative: launch.cooperative,
+                threads: 1,
+            },
+        );
+        Ok(launched(report))
+    }
+}
+
+fn check_range(buffer: Buffer, offset: u64, len: usize) -> Result<(), DeviceError> {
+    let bytes = len as u64;
+    match offset.checked_add(bytes) {
+        Some(end) if end <= buffer.bytes => Ok(()),
+        _ => Err(DeviceError::Range { offset, bytes, buffer_bytes: buffer.bytes }),
+    }
+}
+
+fn launched(report: LaunchReport) -> Launched {
+    let end = match report.outcome {
+        Outcome::Completed => LaunchEnd::Completed,
+        Outcome::Refused(why) => LaunchEnd::Refused(why),
+        Outcome::Trapped(trap) => {
+            LaunchEnd::Faulted { fault: fault(trap.kind), message: trap.message }
+        }
+    };
+    let remarks = report.findings.into_iter().map(|finding| Remark {
+        severity: finding.kind.severity(),
+        message: finding.message,
+        count: finding.count,
+    });
+    Launched { end, counters: Some(report.counters), remarks: remarks.collect() }
+}
+
+fn fault(kind: TrapKind) -> Fault {
+    match kind {
+        TrapKind::OutOfBounds | TrapKind::PaddingWrite | TrapKind::Unallocated => {
+            Fault::OutOfBounds
+        }
+        TrapKind::ReadOnlyWrite => Fault::ReadOnlyWrite,
+        TrapKind::Budget | TrapKind::Deadlock => Fault::Hang,
+        TrapKind::Misaligned | TrapKind::Collective | TrapKind::TrapInstruction => Fault::Crash,
+        TrapKind::Assertion | TrapKind::StackOverflow => Fault::Crash,
+    }
+}

@@ -1,0 +1,153 @@
+//! The build stage: compile in a child, then the static gate.
+
+use std::collections::BTreeMap;
+
+use pipeline::build::{BuildFacts, Diagnostic, Severity};
+use pipeline::candidate::{Candidate, build_id};
+use pipeline::digest::Digest;
+use pipeline::gate::gate;
+use pipeline::task::Task;
+use pipeline::verdict::{Reason, Verdict};
+use sandbox::wire::{BuildReport, BuildRequest, Slice};
+use sandbox::{CancelFlag, ChildKind, Memfd};
+
+use crate::children::ChildEnd;
+use crate::limits::{BUILD_LIMITS, IMAGE_BYTES_MAX};
+use crate::{Judge, JudgeError};
+
+/// A compiled candidate, or the verdict that says why it may not run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Build {
+    pub id: Digest,
+    /// `None` when it did not compile.
+    pub facts: Option<BuildFacts>,
+    pub diagnostics: Vec<Diagnostic>,
+    pub log: String,
+    pub ptx: Vec<u8>,
+    pub cubin: Vec<u8>,
+    /// `None` when it may run.
+    pub verdict: Option<Verdict>,
+}
+
+impl Judge {
+    /// Compiles one variant of a candidate and applies the static gate.
+    ///
+    /// # Errors
+    /// A broken toolchain, child or machine; never the source.
+    pub fn build(
+        &self,
+        task: &Task,
+        candidate: &Candidate,
+        tunables: &BTreeMap<String, i64>,
+        cancel: &CancelFlag,
+    ) -> Result<Build, JudgeError> {
+        let names = candidate.plan.kernel_names();
+        let mut build = self.compile(&candidate.source, tunables, &names, cancel)?;
+        if let Some(facts) = &build.facts {
+            let rejections = gate(facts, &candidate.plan, task);
+            build.verdict = rejections.first().map(|first| first.verdict());
+        }
+        Ok(build)
+    }
+
+    /// Compiles a source, without any gate.
+    pub(crate) fn compile(
+        &self,
+        source: &str,
+        tunables: &BTreeMap<String, i64>,
+        kernel_names: &[String],
+        cancel: &CancelFlag,
+    ) -> Result<Build, JudgeError> {
+        let arch = &self.config.device.arch;
+        let id = build_id(source, tunables, kernel_names, arch, &self.config.toolchain_id);
+        let mut source_memfd = Memfd::create("source", source.len())?;
+        source_memfd.fill(0, source.as_bytes())?;
+        source_memfd.seal_write()?;
+        let ptx = Memfd::create("ptx", IMAGE_BYTES_MAX)?;
+        let cubin = Memfd::create("cubin", IMAGE_BYTES_MAX)?;
+        let whole =
+            |bulk: u32, memfd: &Memfd| Slice { bulk, offset: 0, bytes: memfd.bytes() as u64 };
+        let request = BuildRequest {
+            toolchain: self.config.toolchain.clone(),
+            arch: arch.clone(),
+            defines: tunables.clone(),
+            kernel_names: kernel_names.to_vec(),
+            source: whole(0, &source_memfd),
+            ptx_room: whole(1, &ptx),
+            cubin_room: whole(2, &cubin),
+        };
+        let bulk = [&source_memfd, &ptx, &cubin];
+        match self.call(ChildKind::Build, &request, &bulk, &BUILD_LIMITS, cancel)? {
+            ChildEnd::Reported(report) => compiled(id, report, &ptx, &cubin),
+            ChildEnd::TimedOut => {
+                let seconds = BUILD_LIMITS.deadline.as_secs();
+                let detail = format!("the compiler did not finish within {seconds} s");
+                Ok(failed(id, Verdict::build_timeout(detail)))
+            }
+            ChildEnd::Crashed(why) => {
+                let detail = format!("the compiler crashed on this source: {why}");
+                Ok(failed(id, Verdict::failed(Reason::Compile, detail)))
+            }
+        }
+    }
+}
+
+fn compiled(
+    id: Digest,
+    report: BuildReport,
+    ptx: &Memfd,
+    cubin: &Memfd,
+) -> Result<Build, JudgeError> {
+    let verdict = compile_verdict(&report);
+    let bytes = |memfd: &Memfd, bytes: u64| -> Result<Vec<u8>, JudgeError> {
+        memfd.seal_write()?;
+        let map = memfd.map()?;
+        Ok(map.get(..bytes as usize).unwrap_or_default().to_vec())
+    };
+    let (ptx, cubin) = match &report.facts {
+        Some(_) => (bytes(ptx, report.ptx_bytes)?, bytes(cubin, report.cubin_bytes)?),
+        None => (Vec::new(), Vec::new()),
+    };
+    Ok(Build {
+        id,
+        facts: report.facts,
+        diagnostics: report.diagnostics,
+        log: report.log,
+        ptx,
+        cubin,
+        verdict,
+    })
+}
+
+fn compile_verdict(report: &BuildReport) -> Option<Verdict> {
+    if report.facts.is_some() {
+        return None;
+    }
+    if report.too_large {
+        let detail = format!("the compiled kernel is larger than {IMAGE_BYTES_MAX} bytes");
+        return Some(Verdict::failed(Reason::Compile, detail));
+    }
+    let mut errors = report.diagnostics.iter().filter(|d| d.severity == Severity::Error);
+    let detail = errors.next().map_or_else(
+        || "the compiler rejected the source without a message".to_owned(),
+        |first| match first.line {
+            Some(line) => format!("{}:{line}: {}", first.file, first.message),
+            None => first.message.clone(),
+        },
+    );
+    // A plan that names a kernel the source lacks is mended in the plan.
+    let reason = if detail.starts_with("no kernel `") { Reason::Plan } else { Reason::Compile };
+    Some(Verdict::failed(reason, detail))
+}
+
+fn failed(id: Digest, verdict: Verdict) -> Build {
+    Build {
+        id,
+        facts: None,
+        diagnostics: Vec::new(),
+        log: String::new(),
+        ptx: Vec::new(),
+        cubin: Vec::new(),
+        verdict: Some(verdict),
+    }
+}

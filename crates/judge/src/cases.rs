@@ -1,0 +1,180 @@
+//! Inputs and expected outputs of one case, in sealed memory.
+//!
+//! Nothing of this is ever written to a disk: what a search must not see is not there to be seen.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use pipeline::dtype::Dtype;
+use pipeline::expression::Expression;
+use pipeline::inputs::{Distribution, InputStream, MasterSeed};
+use pipeline::scope::Scope;
+use pipeline::task::Task;
+use pipeline::task::signature::reference_outputs;
+use pipeline::task::spec::{Input, Role, TaskSpec};
+use rayon::prelude::*;
+use sandbox::wire::Slice;
+use sandbox::{CancelFlag, Memfd};
+
+use crate::limits::{CASE_CACHE_BYTES_MAX, DRAW_ELEMENTS, TENSOR_ALIGN};
+use crate::{Judge, JudgeError};
+
+/// Tensors of one run in one memfd.
+#[derive(Debug)]
+pub(crate) struct Tensors {
+    pub(crate) memfd: Memfd,
+    /// Offset and bytes by name.
+    pub(crate) places: BTreeMap<String, (u64, u64)>,
+}
+
+/// Inputs and expected outputs, both sealed against writing.
+#[derive(Debug)]
+pub(crate) struct CaseData {
+    pub(crate) inputs: Tensors,
+    pub(crate) expected: Tensors,
+}
+
+/// Case data by key; emptied when it grows over its cap.
+#[derive(Debug, Default)]
+pub(crate) struct CaseCache {
+    entries: HashMap<String, Arc<CaseData>>,
+    bytes: u64,
+}
+
+impl Tensors {
+    /// Room for tensors of the given sizes, each aligned.
+    pub(crate) fn room(
+        name: &str,
+        sizes: impl Iterator<Item = (String, u64)>,
+    ) -> Result<Self, JudgeError> {
+        let mut places = BTreeMap::new();
+        let mut end = 0u64;
+        for (tensor, bytes) in sizes {
+            places.insert(tensor, (end, bytes));
+            end = (end + bytes).next_multiple_of(TENSOR_ALIGN);
+        }
+        let memfd =
+            Memfd::create(name, usize::try_from(end.max(TENSOR_ALIGN)).unwrap_or(usize::MAX))?;
+        Ok(Self { memfd, places })
+    }
+
+    /// The slice of a tensor when the memfd has this index in a request.
+    pub(crate) fn slice(&self, bulk: u32, tensor: &str) -> Option<Slice> {
+        let (offset, bytes) = *self.places.get(tensor)?;
+        Some(Slice { bulk, offset, bytes })
+    }
+}
+
+impl Judge {
+    /// Inputs and expected outputs for one shape, distribution and master seed.
+    pub(crate) fn case_data(
+        &self,
+        task: &Task,
+        dims: &BTreeMap<String, i64>,
+        distribution: Distribution,
+        master: &MasterSeed,
+        cancel: &CancelFlag,
+    ) -> Result<Arc<CaseData>, JudgeError> {
+        let key = format!("{} {dims:?} {distribution:?} {}", task.hash, master.digest());
+        if let Some(found) = lock(&self.cases).entries.get(&key) {
+            return Ok(Arc::clone(found));
+        }
+        let inputs = drawn_inputs(task, dims, distribution, master)?;
+        let expected = self.expected_outputs(task, dims, &inputs, cancel)?;
+        let data = Arc::new(CaseData { inputs, expected });
+        lock(&self.cases).insert(key, &data);
+        Ok(data)
+    }
+}
+
+impl CaseCache {
+    fn insert(&mut self, key: String, data: &Arc<CaseData>) {
+        let bytes = (data.inputs.memfd.bytes() + data.expected.memfd.bytes()) as u64;
+        if self.bytes + bytes > CASE_CACHE_BYTES_MAX {
+            self.entries.clear();
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.entries.insert(key, Arc::clone(data));
+    }
+}
+
+/// A poisoned lock only means that another evaluation panicked; the cache itself is whole.
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn drawn_inputs(
+    task: &Task,
+    dims: &BTreeMap<String, i64>,
+    distribution: Distribution,
+    master: &MasterSeed,
+) -> Result<Tensors, JudgeError> {
+    let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
+    let sizes = input_sizes(&task.spec, dims).map_err(broken)?;
+    let mut tensors = Tensors::room("inputs", sizes.into_iter())?;
+    {
+        let mut map = tensors.memfd.map_mut()?;
+        for input in &task.spec.inputs {
+            let parameter = role_parameter(input, dims).map_err(broken)?;
+            let stream = InputStream::new(master, distribution, input, parameter);
+            let (offset, bytes) = tensors.places[&input.name];
+            draw(&stream, input.dtype, &mut map[offset as usize..(offset + bytes) as usize]);
+        }
+    }
+    tensors.memfd.seal_write()?;
+    Ok(tensors)
+}
+
+fn draw(stream: &InputStream, dtype: Dtype, out: &mut [u8]) {
+    let chunk_bytes = DRAW_ELEMENTS * dtype.bits() as usize / 8;
+    out.par_chunks_mut(chunk_bytes)
+        .enumerate()
+        .for_each(|(index, chunk)| stream.fill((index * DRAW_ELEMENTS) as u64, chunk));
+}
+
+/// Name and bytes of each input at a shape.
+pub(crate) fn input_sizes(
+    spec: &TaskSpec,
+    dims: &BTreeMap<String, i64>,
+) -> Result<Vec<(String, u64)>, String> {
+    let size = |input: &Input| {
+        let bytes = TaskSpec::tensor_bytes(input.dtype, &input.shape, dims);
+        bytes.map(|bytes| (input.name.clone(), bytes)).map_err(|error| error.to_string())
+    };
+    spec.inputs.iter().map(size).collect()
+}
+
+/// Name and bytes of each output of a candidate at a shape.
+pub(crate) fn output_sizes(
+    spec: &TaskSpec,
+    dims: &BTreeMap<String, i64>,
+) -> Result<Vec<(String, u64)>, String> {
+    let size = |output: &pipeline::task::spec::Output| {
+        let bytes = TaskSpec::tensor_bytes(output.dtype, &output.shape, dims);
+        bytes.map(|bytes| (output.name.clone(), bytes)).map_err(|error| error.to_string())
+    };
+    spec.outputs.iter().map(size).collect()
+}
+
+/// Name, type and bytes of each output of the reference at a shape.
+pub(crate) fn reference_sizes(
+    spec: &TaskSpec,
+    dims: &BTreeMap<String, i64>,
+) -> Result<Vec<(String, Dtype, u64)>, String> {
+    let size = |(name, dtype, shape): (String, Dtype, Vec<String>)| {
+        let bytes = TaskSpec::tensor_bytes(dtype, &shape, dims);
+        bytes.map(|bytes| (name, dtype, bytes)).map_err(|error| error.to_string())
+    };
+    reference_outputs(spec).into_iter().map(size).collect()
+}
+
+/// Value of the expression in an input's role; 1 for roles without one.
+pub(crate) fn role_parameter(input: &Input, dims: &BTreeMap<String, i64>) -> Result<i64, String> {
+    let (Role::Weight(text) | Role::Index(text) | Role::Lengths(text)) = &input.role else {
+        return Ok(1);
+    };
+    let names = dims.keys().cloned().collect();
+    let parsed = Expression::parse(text, &names).map_err(|error| error.to_string())?;
+    parsed.integer(&Scope::of_dims(dims)).map_err(|error| error.to_string())
+}

@@ -1,0 +1,61 @@
+//! Typed calls of children: a request goes out, a report or one of a few ends comes back.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use sandbox::{CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildSpec, Memfd, run_child};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Judge, JudgeError};
+
+/// How a child ended, apart from ends that are never the candidate's.
+pub(crate) enum ChildEnd<T> {
+    Reported(T),
+    TimedOut,
+    /// Ended by a signal or an unexpected code, or its report was unreadable.
+    Crashed(String),
+}
+
+impl Judge {
+    /// Runs a child of this program.
+    pub(crate) fn call<Q: Serialize, R: DeserializeOwned>(
+        &self,
+        kind: ChildKind,
+        request: &Q,
+        bulk: &[&Memfd],
+        limits: &ChildLimits,
+        cancel: &CancelFlag,
+    ) -> Result<ChildEnd<R>, JudgeError> {
+        let child = kind.as_str();
+        let broken = |why: String| JudgeError::Child { child, why };
+        let request = serde_json::to_vec(request).map_err(|error| broken(error.to_string()))?;
+        let bulk: Vec<BorrowedFd<'_>> = bulk.iter().map(|memfd| memfd.as_fd()).collect();
+        let run = run_child(&ChildSpec {
+            program: &self.config.program,
+            kind,
+            request: &request,
+            bulk: &bulk,
+            limits,
+            keep_stderr: kind == ChildKind::Build,
+            environment: &[],
+            cancel,
+        })?;
+        match run.outcome {
+            ChildOutcome::Reported(report) => match serde_json::from_slice(&report) {
+                Ok(report) => Ok(ChildEnd::Reported(report)),
+                Err(error) => Ok(ChildEnd::Crashed(format!("its report is not valid: {error}"))),
+            },
+            ChildOutcome::TimedOut => Ok(ChildEnd::TimedOut),
+            ChildOutcome::NotAvailable(why) => Err(JudgeError::NotAvailable(why)),
+            ChildOutcome::OurBug(why) => Err(broken(why)),
+            ChildOutcome::Cancelled => Err(JudgeError::Cancelled),
+            ChildOutcome::Crashed { signal, code } => Ok(ChildEnd::Crashed(match (signal, code) {
+                (Some(signal), _) => format!("killed by signal {signal}"),
+                (None, Some(code)) => format!("exit code {code}"),
+                (None, None) => "no exit status".to_owned(),
+            })),
+            ChildOutcome::Flooded => Ok(ChildEnd::Crashed("its report was too long".to_owned())),
+            ChildOutcome::BadReport(why) => Ok(ChildEnd::Crashed(why)),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What can break that is not the candidate's fault.
+
+use sandbox::SandboxError;
+
+/// Why an evaluation could not be made. Never teaches, never counts against a candidate.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error("not available here: {0}")]
+    NotAvailable(String),
+    #[error("the {child} child ended without a report: {why}")]
+    Child { child: &'static str, why: String },
+    #[error("the reference of task `{task}` does not work here: {why}")]
+    Reference { task: String, why: String },
+    #[error("cancelled")]
+    Cancelled,
+}

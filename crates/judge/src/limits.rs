@@ -1,0 +1,57 @@
+//! Every cap of the judge in one place.
+
+use std::time::Duration;
+
+use sandbox::ChildLimits;
+
+/// Master seeds per public case.
+pub(crate) const POOL_MASTERS: u64 = 4;
+/// Evaluations after which the pool is renewed.
+pub(crate) const POOL_EVALUATIONS: u64 = 64;
+/// Room for the PTX and for the cubin of one build, in bytes each.
+pub(crate) const IMAGE_BYTES_MAX: usize = 16 << 20;
+/// Sealed inputs and expected outputs that are kept, in bytes.
+pub(crate) const CASE_CACHE_BYTES_MAX: u64 = 512 << 20;
+/// Compiled references that are kept.
+pub(crate) const REFERENCE_BUILDS_MAX: usize = 64;
+/// Warp instructions that one launch of a candidate may execute on the simulator.
+pub(crate) const CANDIDATE_LAUNCH_BUDGET: u64 = 100_000_000;
+/// The same for a reference.
+pub(crate) const REFERENCE_LAUNCH_BUDGET: u64 = 400_000_000;
+/// Elements of a tensor that one thread draws at a time.
+pub(crate) const DRAW_ELEMENTS: usize = 1 << 16;
+/// Tensors of one run start at a multiple of this, in bytes.
+pub(crate) const TENSOR_ALIGN: u64 = 4096;
+
+/// Limits of the compiler's child.
+pub(crate) const BUILD_LIMITS: ChildLimits = ChildLimits {
+    deadline: Duration::from_secs(30),
+    cpu_s: 20,
+    data_bytes: 4 << 30,
+    file_bytes: 64 << 20,
+    open_files: 128,
+};
+/// Limits of the reference's child.
+pub(crate) const REFERENCE_LIMITS: ChildLimits = ChildLimits {
+    deadline: Duration::from_secs(120),
+    cpu_s: 120,
+    data_bytes: 8 << 30,
+    file_bytes: 4 << 30,
+    open_files: 128,
+};
+/// Limits of the candidate's child.
+pub(crate) const CANDIDATE_LIMITS: ChildLimits = ChildLimits {
+    deadline: Duration::from_secs(60),
+    cpu_s: 60,
+    data_bytes: 8 << 30,
+    file_bytes: 4 << 30,
+    open_files: 128,
+};
+/// Limits of the comparison's child.
+pub(crate) const VERIFY_LIMITS: ChildLimits = ChildLimits {
+    deadline: Duration::from_secs(60),
+    cpu_s: 60,
+    data_bytes: 1 << 30,
+    file_bytes: 1 << 20,
+    open_files: 128,
+};

@@ -1,0 +1,228 @@
+//! The reference: compiled once per task, run in its own child, checked against the golden case.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use pipeline::build::BuildFacts;
+use pipeline::digest::Digest;
+use pipeline::dtype::Dtype;
+use pipeline::inputs::Poison;
+use pipeline::launch::ResolvedPlan;
+use pipeline::scope::Scope;
+use pipeline::task::Task;
+use pipeline::task::signature::Signature;
+use sandbox::wire::{
+    DeviceChoice, InputTensor, OutputTensor, RunCase, RunEnd, RunReport, RunRequest, Slice,
+};
+use sandbox::{CancelFlag, ChildKind, Memfd};
+
+use crate::cases::{Tensors, input_sizes, lock, reference_sizes};
+use crate::children::ChildEnd;
+use crate::limits::{REFERENCE_BUILDS_MAX, REFERENCE_LAUNCH_BUDGET, REFERENCE_LIMITS};
+use crate::{Build, Judge, JudgeError};
+
+/// Compiled references by task hash.
+pub(crate) type ReferenceBuilds = HashMap<Digest, Arc<Build>>;
+
+/// How the reference compares with the golden case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GoldenReport {
+    /// Elements compared.
+    pub compared: u64,
+    pub deviations: Vec<GoldenDeviation>,
+}
+
+/// An element where the reference is not the golden value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GoldenDeviation {
+    pub output: String,
+    pub index: usize,
+    pub reference: f64,
+    pub golden: f64,
+}
+
+impl Judge {
+    /// Runs the reference on the golden inputs and compares with the golden outputs.
+    ///
+    /// Floats may differ by 1e-12 relative (fp64 functions are not correctly rounded) or by the
+    /// smallest normal f64; integers must be equal.
+    ///
+    /// # Errors
+    /// A reference that does not build or run here.
+    pub fn check_golden(
+        &self,
+        task: &Task,
+        cancel: &CancelFlag,
+    ) -> Result<GoldenReport, JudgeError> {
+        let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
+        let dims = &task.golden.dims;
+        let sizes = input_sizes(&task.spec, dims).map_err(broken)?;
+        let mut inputs = Tensors::room("golden", sizes.into_iter())?;
+        for input in &task.spec.inputs {
+            let (offset, _) = inputs.places[&input.name];
+            let bytes = task.golden.input_bytes(&input.name, input.dtype);
+            inputs.memfd.fill(offset as usize, &bytes)?;
+        }
+        inputs.memfd.seal_write()?;
+        let expected = self.expected_outputs(task, dims, &inputs, cancel)?;
+        let map = expected.memfd.map()?;
+        let mut report = GoldenReport { compared: 0, deviations: Vec::new() };
+        for output in &task.spec.outputs {
+            let (offset, bytes) = expected.places[&format!("{}_ref", output.name)];
+            let values = &map[offset as usize..(offset + bytes) as usize];
+            let golden = task.golden.output_bits(&output.name);
+            compare_golden(&output.name, output.dtype.is_float(), values, &golden, &mut report);
+        }
+        Ok(report)
+    }
+
+    /// Runs the reference on `inputs`; the outputs are sealed.
+    pub(crate) fn expected_outputs(
+        &self,
+        task: &Task,
+        dims: &BTreeMap<String, i64>,
+        inputs: &Tensors,
+        cancel: &CancelFlag,
+    ) -> Result<Tensors, JudgeError> {
+        let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
+        let build = self.reference_build(task, cancel)?;
+        let facts = build.facts.as_ref().ok_or_else(|| broken("it has no build".to_owned()))?;
+        let sizes = reference_sizes(&task.spec, dims).map_err(broken)?;
+        let outputs =
+            Tensors::room("expected", sizes.iter().map(|(name, _, bytes)| (name.clone(), *bytes)))?;
+        let plan = self.reference_plan(task, dims)?;
+        let request = self.reference_request(&build, facts, plan, inputs, &outputs, &sizes);
+        let [ptx, cubin] = image_memfds(&build)?;
+        let bulk = [&ptx, &cubin, &inputs.memfd, &outputs.memfd];
+        let end = self.call(ChildKind::Reference, &request, &bulk, &REFERENCE_LIMITS, cancel)?;
+        let report: RunReport = match end {
+            ChildEnd::Reported(report) => report,
+            ChildEnd::TimedOut => {
+                return Err(broken("it did not end within its deadline".to_owned()));
+            }
+            ChildEnd::Crashed(why) => return Err(broken(why)),
+        };
+        match report.runs.first().map(|run| &run.end) {
+            Some(RunEnd::Completed) => {}
+            other => return Err(broken(format!("{other:?}"))),
+        }
+        outputs.memfd.seal_write()?;
+        Ok(outputs)
+    }
+
+    fn reference_plan(
+        &self,
+        task: &Task,
+        dims: &BTreeMap<String, i64>,
+    ) -> Result<ResolvedPlan, JudgeError> {
+        let scope = Scope::of_dims(dims)
+            .with(&task.reference.plan.default_tunables())
+            .with_device(&self.config.device);
+        let resolved = task.reference.plan.resolve(&scope, &Signature::of_reference(&task.spec));
+        resolved.map_err(|error| JudgeError::Reference {
+            task: task.spec.name.clone(),
+            why: error.to_string(),
+        })
+    }
+
+    fn reference_request(
+        &self,
+        build: &Build,
+        facts: &BuildFacts,
+        plan: ResolvedPlan,
+        inputs: &Tensors,
+        outputs: &Tensors,
+        sizes: &[(String, Dtype, u64)],
+    ) -> RunRequest {
+        let input = |name: &String| InputTensor {
+            name: name.clone(),
+            data: inputs.slice(2, name).unwrap_or(EMPTY),
+            writable: false,
+        };
+        let output = |(name, dtype, _): &(String, Dtype, u64)| OutputTensor {
+            name: name.clone(),
+            dtype: *dtype,
+            data: outputs.slice(3, name).unwrap_or(EMPTY),
+        };
+        RunRequest {
+            device: self.device_choice(REFERENCE_LAUNCH_BUDGET),
+            ptx: Slice { bulk: 0, offset: 0, bytes: build.ptx.len() as u64 },
+            cubin: Slice { bulk: 1, offset: 0, bytes: build.cubin.len() as u64 },
+            lowered_names: facts.lowered_names.clone(),
+            entries: facts.entries.clone(),
+            runs: vec![RunCase {
+                plan,
+                inputs: inputs.places.keys().map(input).collect(),
+                outputs: sizes.iter().map(output).collect(),
+                poison: Poison::Ones,
+            }],
+            sample: None,
+        }
+    }
+
+    fn reference_build(&self, task: &Task, cancel: &CancelFlag) -> Result<Arc<Build>, JudgeError> {
+        if let Some(found) = lock(&self.references).get(&task.hash) {
+            return Ok(Arc::clone(found));
+        }
+        let plan = &task.reference.plan;
+        let tunables = plan.default_tunables();
+        let build =
+            self.compile(&task.reference.source, &tunables, &plan.kernel_names(), cancel)?;
+        if let Some(verdict) = &build.verdict {
+            let why = format!("{verdict}: {}", verdict.detail);
+            return Err(JudgeError::Reference { task: task.spec.name.clone(), why });
+        }
+        let build = Arc::new(build);
+        let mut references = lock(&self.references);
+        if references.len() >= REFERENCE_BUILDS_MAX {
+            references.clear();
+        }
+        references.insert(task.hash.clone(), Arc::clone(&build));
+        Ok(build)
+    }
+
+    /// The device that children of this judge run on.
+    pub(crate) fn device_choice(&self, launch_budget: u64) -> DeviceChoice {
+        DeviceChoice::Simulator { arch: self.config.device.arch.clone(), launch_budget }
+    }
+}
+
+/// A slice of nothing; what it would name is always in the map it is a fallback for.
+pub(crate) const EMPTY: Slice = Slice { bulk: 0, offset: 0, bytes: 0 };
+
+/// The image of a build as two sealed memfds: PTX, cubin.
+pub(crate) fn image_memfds(build: &Build) -> Result<[Memfd; 2], JudgeError> {
+    let sealed = |name: &str, bytes: &[u8]| -> Result<Memfd, JudgeError> {
+        let mut memfd = Memfd::create(name, bytes.len().max(1))?;
+        memfd.fill(0, bytes)?;
+        memfd.seal_write()?;
+        Ok(memfd)
+    };
+    Ok([sealed("ptx", &build.ptx)?, sealed("cubin", &build.cubin)?])
+}
+
+fn compare_golden(
+    output: &str,
+    float: bool,
+    values: &[u8],
+    golden: &[u64],
+    report: &mut GoldenReport,
+) {
+    for (index, want) in golden.iter().enumerate() {
+        report.compared += 1;
+        let got = Dtype::F64.element_bits(values, index).unwrap_or(u64::MAX);
+        let equal = got == *want || float && close(f64::from_bits(got), f64::from_bits(*want));
+        if !equal {
+            report.deviations.push(GoldenDeviation {
+                output: output.to_owned(),
+                index,
+                reference: f64::from_bits(got),
+                golden: f64::from_bits(*want),
+            });
+        }
+    }
+}
+
+fn close(got: f64, want: f64) -> bool {
+    (got - want).abs() <= 1e-12 * want.abs() + f64::MIN_POSITIVE
+}

@@ -1,0 +1,112 @@
+//! Submit and poll in one, for a caller that waits.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::error::LlmError;
+use crate::limits::POLL_WAIT_MS_MAX;
+use crate::model::{Llm, Poll, Reply, Request, Ticket};
+
+/// Submits `request` and waits for its reply, at most `deadline_ms`; then gives it up.
+///
+/// # Errors
+/// Those of the provider; `Deadline` when the time is over.
+pub async fn complete<L: Llm + Sync>(
+    llm: &L,
+    request: &Request,
+    deadline_ms: u64,
+) -> Result<Reply, LlmError> {
+    let end = Instant::now() + Duration::from_millis(deadline_ms);
+    let over = |_| LlmError::Deadline { limit_ms: deadline_ms };
+    let ticket = timeout_at(end, llm.submit(request)).await.map_err(over)??;
+    let left = end.saturating_duration_since(Instant::now());
+    wait_for(llm, &ticket, u64::try_from(left.as_millis()).unwrap_or(u64::MAX)).await
+}
+
+/// Waits for the reply to a submitted request, at most `deadline_ms`; then gives it up.
+///
+/// # Errors
+/// Those of the provider; `Deadline` when the time is over.
+pub async fn wait_for<L: Llm + Sync>(
+    llm: &L,
+    ticket: &Ticket,
+    deadline_ms: u64,
+) -> Result<Reply, LlmError> {
+    match timeout(Duration::from_millis(deadline_ms), wait(llm, ticket)).await {
+        Ok(reply) => reply,
+        Err(_) => {
+            llm.cancel(ticket).await?;
+            Err(LlmError::Deadline { limit_ms: deadline_ms })
+        }
+    }
+}
+
+async fn wait<L: Llm + Sync>(llm: &L, ticket: &Ticket) -> Result<Reply, LlmError> {
+    loop {
+        match llm.poll(ticket).await? {
+            Poll::Done(reply) => return Ok(reply),
+            Poll::Pending { next_poll_ms } => {
+                sleep(Duration::from_millis(next_poll_ms.clamp(1, POLL_WAIT_MS_MAX))).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::complete;
+    use crate::conformance::{reply, request};
+    use crate::{Llm, LlmError, ModelInfo, Poll, Price, Request, Ticket};
+
+    /// Answers the poll after `pending` others.
+    struct Slow {
+        pending: u32,
+        polls: AtomicU32,
+        cancels: AtomicU32,
+    }
+
+    impl Llm for Slow {
+        fn submit(
+            &self,
+            request: &Request,
+        ) -> impl Future<Output = Result<Ticket, LlmError>> + Send {
+            ready(Ok(Ticket::from(request.id.clone())))
+        }
+
+        fn poll(&self, _: &Ticket) -> impl Future<Output = Result<Poll, LlmError>> + Send {
+            let polls = self.polls.fetch_add(1, Ordering::Relaxed);
+            let pending = Poll::Pending { next_poll_ms: 1 };
+            ready(Ok(if polls < self.pending { pending } else { Poll::Done(reply("late")) }))
+        }
+
+        fn cancel(&self, _: &Ticket) -> impl Future<Output = Result<(), LlmError>> + Send {
+            self.cancels.fetch_add(1, Ordering::Relaxed);
+            ready(Ok(()))
+        }
+
+        fn describe(&self) -> ModelInfo {
+            let (provider, model) = ("slow".to_owned(), "slow".to_owned());
+            ModelInfo { provider, model, idempotent: true, price: Price::Free }
+        }
+    }
+
+    #[tokio::test]
+    async fn waits_until_done_and_gives_up_at_the_deadline() {
+        for (pending, deadline_ms, done) in [(0, 1_000, true), (3, 5_000, true), (9_999, 30, false)]
+        {
+            let slow = Slow { pending, polls: AtomicU32::new(0), cancels: AtomicU32::new(0) };
+            let found = complete(&slow, &request("t", 1, 0), deadline_ms).await;
+            let wanted = if done {
+                Ok(reply("late"))
+            } else {
+                Err(LlmError::Deadline { limit_ms: deadline_ms })
+            };
+            assert_eq!(found, wanted);
+            assert_eq!(slow.cancels.load(Ordering::Relaxed), u32::from(!done));
+        }
+    }
+}

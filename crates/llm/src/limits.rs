@@ -1,0 +1,10 @@
+//! Every cap of the providers in one place.
+
+/// Largest transcript file, in bytes.
+pub const TRANSCRIPT_BYTES_MAX: u64 = 256 << 20;
+/// Longest wait between two polls that a provider may ask for, in milliseconds.
+pub const POLL_WAIT_MS_MAX: u64 = 60_000;
+/// Longest provider message that an error keeps, in bytes.
+pub const ERROR_BYTES_MAX: usize = 1_000;
+/// Longest ticket, in bytes.
+pub const TICKET_BYTES_MAX: usize = 1_024;

@@ -1,0 +1,403 @@
+//! Loads and stores of one warp: address checks, bytes, traffic counters.
+//!
+//! The atomics are in `atomic`, the messages about bad addresses in `fault`.
+
+use super::engine::{Engine, Fault, Place};
+use super::fault;
+use super::frame::{FULL, Frame, LANES, Longs, lanes};
+use super::traffic;
+use crate::machine::address::{Buffer, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
+use crate::program::ir::{MemoryAccess, MemorySpace, Reg};
+
+/// Memory private to a block or warp, while an instruction runs.
+#[derive(Debug)]
+pub(super) struct Private<'w> {
+    /// Shared memory of the block.
+    pub(super) shared: &'w mut [u8],
+    /// Local memory of each lane.
+    pub(super) local: &'w mut [Vec<u8>],
+}
+
+/// The space that a generic address falls into, and the address within it.
+pub(super) fn classify(address: u64) -> (MemorySpace, u64) {
+    match address {
+        SHARED_WINDOW..LOCAL_WINDOW => (MemorySpace::Shared, address - SHARED_WINDOW),
+        LOCAL_WINDOW..PARAM_WINDOW => (MemorySpace::Local, address - LOCAL_WINDOW),
+        a if (PARAM_WINDOW..PARAM_WINDOW + WINDOW_BYTES).contains(&a) => {
+            (MemorySpace::EntryParam, address - PARAM_WINDOW)
+        }
+        _ => (MemorySpace::Global, address),
+    }
+}
+
+/// Splits a generic access by space: the first lane's space and all lanes that share it.
+pub(super) fn split_generic(addresses: &mut Longs, active: u32) -> (MemorySpace, u32) {
+    let first = active.trailing_zeros() as usize % LANES;
+    let space = classify(addresses[first]).0;
+    let mut same = 0;
+    for lane in lanes(active) {
+        let (found, within) = classify(addresses[lane]);
+        if found == space {
+            addresses[lane] = within;
+            same |= 1 << lane;
+        }
+    }
+    (space, same)
+}
+
+/// Lanes whose access of `size` bytes is out of `bytes` or misaligned.
+#[inline(always)]
+fn bad_lanes(offsets: &Longs, active: u32, bytes: u64, size: u64) -> u32 {
+    let Some(last) = bytes.checked_sub(size) else { return active };
+    let mut bad = 0;
+    for (lane, offset) in offsets.iter().enumerate() {
+        let out = *offset > last || offset & (size - 1) != 0;
+        bad |= u32::from(out) << lane;
+    }
+    bad & active
+}
+
+/// Little-endian value of up to 8 bytes; the range was checked.
+#[inline(always)]
+pub(super) fn get(bytes: &[u8], at: u64, size: u8) -> u64 {
+    let at = at as usize;
+    let slice = bytes.get(at..at + usize::from(size)).unwrap_or(&[]);
+    match slice {
+        [a, b, c, d] => u64::from(u32::from_le_bytes([*a, *b, *c, *d])),
+        _ => slice.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
+    }
+}
+
+/// Stores the low bytes; the range was checked.
+#[inline(always)]
+pub(super) fn put(bytes: &mut [u8], at: u64, size: u8, value: u64) {
+    let at = at as usize;
+    if let Some(slice) = bytes.get_mut(at..at + usize::from(size)) {
+        slice.copy_from_slice(&value.to_le_bytes()[..usize::from(size)]);
+    }
+}
+
+/// Extends a loaded value to 64 bits by the sign of its type.
+#[inline(always)]
+fn extend(value: u64, op: &MemoryAccess) -> u64 {
+    match (op.signed, op.bytes) {
+        (true, 1) => value as i8 as u64,
+        (true, 2) => value as i16 as u64,
+        (true, 4) => value as i32 as u64,
+        _ => value,
+    }
+}
+
+impl<'a> Engine<'a> {
+    /// Executes a load.
+    pub(super) fn load(
+        &mut self,
+        frame: &mut Frame,
+        private: &mut Private<'_>,
+        op: &MemoryAccess,
+        active: u32,
+        place: Place,
+    ) -> Result<(), Fault> {
+        let mut addresses = frame.addresses(op.base, op.offset);
+        if op.space != MemorySpace::Generic {
+            return self.load_space(frame, private, op, op.space, &addresses, active, place);
+        }
+        let mut left = active;
+        while left != 0 {
+            let (space, same) = split_generic(&mut addresses, left);
+            self.load_space(frame, private, op, space, &addresses, same, place)?;
+            left &= !same;
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one lane set of one access")]
+    fn load_space(
+        &mut self,
+        frame: &mut Frame,
+        private: &mut Private<'_>,
+        op: &MemoryAccess,
+        space: MemorySpace,
+        addresses: &Longs,
+        active: u32,
+        place: Place,
+    ) -> Result<(), Fault> {
+        let size = access_bytes(op);
+        match space {
+            MemorySpace::Global | MemorySpace::Const | MemorySpace::Generic => {
+                self.load_global(frame, op, addresses, active, place)
+            }
+            MemorySpace::Shared => {
+                self.check_shared(addresses, active, private.shared.len() as u64, size, false)?;
+                let shared = &*private.shared;
+                each_element(frame, op, active, |lane, at| {
+                    get(shared, addresses[lane] + at, op.bytes)
+                });
+                self.counters.shared_requests += 1;
+                self.counters.shared_wavefronts += traffic::wavefronts(addresses, active, size);
+                Ok(())
+            }
+            MemorySpace::Local => {
+                fault::check_local(private.local, addresses, active, size, false)?;
+                let local = &*private.local;
+                each_element(frame, op, active, |lane, at| {
+                    get(&local[lane], addresses[lane] + at, op.bytes)
+                });
+                self.counters.local_bytes += u64::from(active.count_ones()) * size;
+                Ok(())
+            }
+            MemorySpace::EntryParam => {
+                let params = &self.plan.params;
+                fault::check_param(addresses, active, params.len() as u64, size)?;
+                each_element(frame, op, active, |lane, at| {
+                    get(params, addresses[lane] + at, op.bytes)
+                });
+                Ok(())
+            }
+            MemorySpace::FrameParam => {
+                let stride = u64::from(frame.param_stride);
+                fault::check_param(addresses, active, stride, size)?;
+                let params = std::mem::take(&mut frame.params);
+                each_element(frame, op, active, |lane, at| {
+                    get(&params, lane as u64 * stride + addresses[lane] + at, op.bytes)
+                });
+                frame.params = params;
+                Ok(())
+            }
+        }
+    }
+
+    fn load_global(
+        &mut self,
+        frame: &mut Frame,
+        op: &MemoryAccess,
+        addresses: &Longs,
+        active: u32,
+        place: Place,
+    ) -> Result<(), Fault> {
+        let size = access_bytes(op);
+        let memory = self.memory;
+        let mut left = active;
+        while left != 0 {
+            let (buffer, offsets, same) = self.buffer_lanes(addresses, left, size, false)?;
+            let bad = bad_lanes(&offsets, same, buffer.bytes, size);
+            if bad != 0 {
+                let found = fault::check_global(memory, addresses, bad, size, false)?;
+                if let Some((access, lane_set)) = found {
+                    fault::note_padding(self, place, lane_set, &access);
+                }
+            }
+            if !load_contiguous(frame, op, buffer, &offsets, same) {
+                each_element(frame, op, same, |lane, at| {
+                    buffer.words.load(offsets[lane] + at, op.bytes)
+                });
+            }
+            self.counters.global_load_sectors += traffic::sectors(&offsets, same, size);
+            left &= !same;
+        }
+        self.counters.global_load_requests += 1;
+        self.counters.global_load_bytes += u64::from(active.count_ones()) * size;
+        Ok(())
+    }
+
+    /// The buffer of the first lane, offsets into it, and the lanes that share it.
+    #[inline(always)]
+    pub(super) fn buffer_lanes(
+        &self,
+        addresses: &Longs,
+        active: u32,
+        size: u64,
+        is_store: bool,
+    ) -> Result<(&'a Buffer, Longs, u32), Fault> {
+        let first = active.trailing_zeros() as usize % LANES;
+        let Some(buffer) = self.memory.buffer(addresses[first]) else {
+            return Err(fault::unallocated(addresses[first], 1 << first, size, is_store));
+        };
+        let offsets = addresses.map(|a| a.wrapping_sub(buffer.base));
+        let mut same = 0;
+        for (lane, address) in addresses.iter().enumerate() {
+            same |= u32::from(address >> 36 == addresses[first] >> 36) << lane;
+        }
+        Ok((buffer, offsets, same & active))
+    }
+
+    /// Executes a store.
+    pub(super) fn store(
+        &mut self,
+        frame: &mut Frame,
+        private: &mut Private<'_>,
+        op: &MemoryAccess,
+        active: u32,
+    ) -> Result<(), Fault> {
+        let mut addresses = frame.addresses(op.base, op.offset);
+        if op.space != MemorySpace::Generic {
+            return self.store_space(frame, private, op, op.space, &addresses, active);
+        }
+        let mut left = active;
+        while left != 0 {
+            let (space, same) = split_generic(&mut addresses, left);
+            self.store_space(frame, private, op, space, &addresses, same)?;
+            left &= !same;
+        }
+        Ok(())
+    }
+
+    fn store_space(
+        &mut self,
+        frame: &mut Frame,
+        private: &mut Private<'_>,
+        op: &MemoryAccess,
+        space: MemorySpace,
+        addresses: &Longs,
+        active: u32,
+    ) -> Result<(), Fault> {
+        let size = access_bytes(op);
+        match space {
+            MemorySpace::Global | MemorySpace::Const | MemorySpace::Generic => {
+                self.store_global(frame, op, addresses, active)
+            }
+            MemorySpace::Shared => {
+                self.check_shared(addresses, active, private.shared.len() as u64, size, true)?;
+                for_values(frame, op, active, |lane, at, value| {
+                    put(private.shared, addresses[lane] + at, op.bytes, value);
+                });
+                self.counters.shared_requests += 1;
+                self.counters.shared_wavefronts += traffic::wavefronts(addresses, active, size);
+                Ok(())
+            }
+            MemorySpace::Local => {
+                fault::check_local(private.local, addresses, active, size, true)?;
+                for_values(frame, op, active, |lane, at, value| {
+                    put(&mut private.local[lane], addresses[lane] + at, op.bytes, value);
+                });
+                self.counters.local_bytes += u64::from(active.count_ones()) * size;
+                Ok(())
+            }
+            MemorySpace::EntryParam => Err(fault::param_write(addresses, active, size)),
+            MemorySpace::FrameParam => {
+                let stride = u64::from(frame.param_stride);
+                fault::check_param(addresses, active, stride, size)?;
+                let mut params = std::mem::take(&mut frame.params);
+                for_values(frame, op, active, |lane, at, value| {
+                    put(&mut params, lane as u64 * stride + addresses[lane] + at, op.bytes, value);
+                });
+                frame.params = params;
+                Ok(())
+            }
+        }
+    }
+
+    fn store_global(
+        &mut self,
+        frame: &Frame,
+        op: &MemoryAccess,
+        addresses: &Longs,
+        active: u32,
+    ) -> Result<(), Fault> {
+        let size = access_bytes(op);
+        let mut left = active;
+        while left != 0 {
+            let (buffer, offsets, same) = self.buffer_lanes(addresses, left, size, true)?;
+            let bad = bad_lanes(&offsets, same, buffer.bytes, size);
+            if bad != 0 || !buffer.kind.is_writable() {
+                let suspects = if bad != 0 { bad } else { same };
+                fault::check_global(self.memory, addresses, suspects, size, true)?;
+            }
+            for_values(frame, op, same, |lane, at, value| {
+                buffer.words.store(offsets[lane] + at, op.bytes, value);
+            });
+            let sectors = traffic::sectors(&offsets, same, size);
+            left &= !same;
+            self.counters.global_store_sectors += sectors;
+        }
+        self.counters.global_store_requests += 1;
+        self.counters.global_store_bytes += u64::from(active.count_ones()) * size;
+        Ok(())
+    }
+
+    /// Checks shared-memory offsets of all active lanes.
+    pub(super) fn check_shared(
+        &self,
+        addresses: &Longs,
+        active: u32,
+        bytes: u64,
+        size: u64,
+        is_store: bool,
+    ) -> Result<(), Fault> {
+        let bad = bad_lanes(addresses, active, bytes, size);
+        if bad == 0 {
+            return Ok(());
+        }
+        Err(fault::shared(self, addresses, bad, bytes, size, is_store))
+    }
+}
+
+/// Bytes that one lane accesses.
+#[inline(always)]
+fn access_bytes(op: &MemoryAccess) -> u64 {
+    u64::from(op.bytes) * op.regs.len() as u64
+}
+
+/// Reads each vector element of the active lanes and writes its register.
+#[inline(always)]
+fn each_element(
+    frame: &mut Frame,
+    op: &MemoryAccess,
+    active: u32,
+    read: impl Fn(usize, u64) -> u64,
+) {
+    for (element, reg) in op.regs.iter().enumerate() {
+        let at = element as u64 * u64::from(op.bytes);
+        let mut value = [0; LANES];
+        for lane in lanes(active) {
+            value[lane] = extend(read(lane, at), op);
+        }
+        frame.set_any(*reg, &value, active);
+    }
+}
+
+/// Hands each vector element of the active lanes to a writer, lanes ascending.
+#[inline(always)]
+fn for_values(
+    frame: &Frame,
+    op: &MemoryAccess,
+    active: u32,
+    mut write: impl FnMut(usize, u64, u64),
+) {
+    for (element, reg) in op.regs.iter().enumerate() {
+        let at = element as u64 * u64::from(op.bytes);
+        let value = frame.any(*reg);
+        for lane in lanes(active) {
+            write(lane, at, value[lane]);
+        }
+    }
+}
+
+/// One 32-bit load of a full warp from consecutive words.
+#[inline(always)]
+fn load_contiguous(
+    frame: &mut Frame,
+    op: &MemoryAccess,
+    buffer: &Buffer,
+    offsets: &Longs,
+    active: u32,
+) -> bool {
+    let [Reg::Word { slot, narrow: false }] = op.regs[..] else { return false };
+    if active != FULL || op.bytes != 4 {
+        return false;
+    }
+    let mut apart = 0;
+    for (lane, offset) in offsets.iter().enumerate() {
+        apart |= offset.wrapping_sub(offsets[0]) ^ (4 * lane as u64);
+    }
+    let Some(run) = buffer.words.run((offsets[0] >> 2) as usize, LANES) else { return false };
+    if apart != 0 {
+        return false;
+    }
+    let mut value = [0; LANES];
+    for (to, from) in value.iter_mut().zip(run) {
+        *to = from.load(std::sync::atomic::Ordering::Relaxed);
+    }
+    frame.set_word(slot, &value, FULL);
+    true
+}

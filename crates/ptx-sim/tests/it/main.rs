@@ -1,0 +1,10 @@
+//! Integration tests: PTX in, bytes and reports out.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod faults;
+mod fixtures;
+mod fuzz;
+mod kernels;
+mod opcodes;
+mod schedule;
+mod text;

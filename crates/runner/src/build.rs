@@ -1,0 +1,131 @@
+//! The build child: source in, PTX, cubin and facts out.
+
+use device::nvrtc::{CompileRequest, Compiled, CompiledImage, KernelResources, Nvrtc, Severity};
+use device::toolchain::Toolchain;
+use pipeline::build::{
+    BuildFacts, Diagnostic, EntryFacts, ParamFacts, ParamKind, Severity as Level, SpecialRegister,
+};
+use pipeline::digest::Digest;
+use pipeline::limits::{DIAGNOSTICS_MAX, MESSAGE_BYTES_MAX, capped};
+use ptx_sim::facts::{self, ModuleFacts};
+use sandbox::inside::Inside;
+use sandbox::wire::{BuildReport, BuildRequest};
+
+use crate::RunnerError;
+use crate::bulk::{Maps, Rooms};
+use crate::limits::LOG_BYTES_MAX;
+
+/// Name under which the candidate's source appears in diagnostics.
+const SOURCE_NAME: &str = "kernel.cu";
+
+pub(crate) fn serve(inside: &mut Inside) -> Result<BuildReport, RunnerError> {
+    let request: BuildRequest = inside.read_request()?;
+    let toolchain: Toolchain = serde_json::from_value(request.toolchain.clone())
+        .map_err(|error| RunnerError::Request(format!("toolchain: {error}")))?;
+    let nvrtc = Nvrtc::load(&toolchain).map_err(|e| RunnerError::NotAvailable(e.to_string()))?;
+    let maps = Maps::read(inside, [request.source].into_iter())?;
+    let source = std::str::from_utf8(maps.get(request.source)?)
+        .map_err(|error| RunnerError::Request(format!("source: {error}")))?;
+    let defines: Vec<(String, i64)> = request.defines.clone().into_iter().collect();
+    let compiled = nvrtc
+        .compile(&CompileRequest {
+            source,
+            file_name: SOURCE_NAME,
+            arch: &request.arch,
+            defines: &defines,
+            name_expressions: &request.kernel_names,
+        })
+        .map_err(|error| RunnerError::Request(error.to_string()))?;
+    report(inside, &request, compiled)
+}
+
+fn report(
+    inside: &Inside,
+    request: &BuildRequest,
+    compiled: Compiled,
+) -> Result<BuildReport, RunnerError> {
+    let mut report = BuildReport {
+        facts: None,
+        diagnostics: compiled.diagnostics.iter().take(DIAGNOSTICS_MAX).map(diagnostic).collect(),
+        log: capped(&compiled.log, LOG_BYTES_MAX),
+        ptx_bytes: 0,
+        cubin_bytes: 0,
+        too_large: false,
+    };
+    let Some(image) = compiled.output else { return Ok(report) };
+    report.ptx_bytes = image.ptx.len() as u64;
+    report.cubin_bytes = image.cubin.len() as u64;
+    report.too_large =
+        report.ptx_bytes > request.ptx_room.bytes || report.cubin_bytes > request.cubin_room.bytes;
+    if !report.too_large {
+        let mut rooms = Rooms::default();
+        rooms.write(inside, request.ptx_room, image.ptx.as_bytes())?;
+        rooms.write(inside, request.cubin_room, &image.cubin)?;
+        report.facts = Some(build_facts(&image, &compiled.resources)?);
+    }
+    Ok(report)
+}
+
+fn diagnostic(found: &device::nvrtc::Diagnostic) -> Diagnostic {
+    Diagnostic {
+        severity: match found.severity {
+            Severity::Error => Level::Error,
+            Severity::Warning => Level::Warning,
+            Severity::Note => Level::Note,
+        },
+        file: capped(&found.file, 200),
+        line: found.line,
+        message: capped(&found.message, MESSAGE_BYTES_MAX),
+        excerpt: capped(&found.excerpt, MESSAGE_BYTES_MAX),
+    }
+}
+
+fn build_facts(
+    image: &CompiledImage,
+    resources: &[KernelResources],
+) -> Result<BuildFacts, RunnerError> {
+    let module = ptx_sim::syntax::parse(&image.ptx)
+        .map_err(|error| RunnerError::Request(format!("the compiler's PTX: {error}")))?;
+    let found = ModuleFacts::of(&module);
+    let registers = found.special_registers.iter();
+    Ok(BuildFacts {
+        entries: found.entries.iter().map(|entry| entry_facts(entry, resources)).collect(),
+        lowered_names: image.lowered_names.clone(),
+        externs: found.extern_functions.clone(),
+        static_bytes: found.global_static_bytes.saturating_add(found.const_static_bytes),
+        special_registers: registers
+            .map(|(name, origin)| SpecialRegister { name: name.clone(), origin: origin.clone() })
+            .collect(),
+        mma_types: found.mma_types.into_iter().collect(),
+        cache_hints: found.cache_hints.into_iter().collect(),
+        ptx_hash: Digest::of_bytes(facts::normalised_text(&image.ptx).as_bytes()).to_string(),
+        cubin_hash: Digest::of_bytes(&image.cubin).to_string(),
+    })
+}
+
+fn entry_facts(entry: &facts::EntryFacts, resources: &[KernelResources]) -> EntryFacts {
+    let found = resources.iter().find(|found| found.kernel == entry.name);
+    let threads = |extents: [u32; 3]| extents.iter().product();
+    EntryFacts {
+        name: entry.name.clone(),
+        params: entry.params.iter().map(param_facts).collect(),
+        registers: found.map_or(0, |found| found.registers),
+        spill_bytes: found.map_or(0, |found| found.spill_store_bytes + found.spill_load_bytes),
+        static_shared_bytes: found
+            .map_or(u32::try_from(entry.static_shared_bytes).unwrap_or(u32::MAX), |found| {
+                found.static_shared_bytes
+            }),
+        max_threads: entry.maxntid.or(entry.reqntid).map(threads),
+    }
+}
+
+fn param_facts(param: &facts::ParamFacts) -> ParamFacts {
+    use facts::ParamKind as Ptx;
+    let kind = match param.kind {
+        Ptx::U8 | Ptx::S8 | Ptx::B8 | Ptx::U16 | Ptx::S16 | Ptx::B16 => ParamKind::Integer,
+        Ptx::U32 | Ptx::S32 | Ptx::B32 | Ptx::U64 | Ptx::S64 | Ptx::B64 => ParamKind::Integer,
+        Ptx::F32 | Ptx::F64 => ParamKind::Float,
+        Ptx::Bytes(_) => ParamKind::Bytes { align: param.align },
+    };
+    ParamFacts { width: param.bytes, kind }
+}

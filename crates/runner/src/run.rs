@@ -1,0 +1,308 @@
+//! The reference and candidate children: a resolved plan on given inputs, outputs copied out.
+
+use std::collections::BTreeMap;
+
+use device::execute::{
+    Access, Buffer, Device, Fault, Image, KernelLaunch, LaunchEnd, Launched, LoadEnd,
+};
+use device::sim::SimDevice;
+use pipeline::build::{EntryFacts, ParamFacts};
+use pipeline::inputs::Poison;
+use pipeline::launch::{Launch, ResolvedPlan, ResolvedStep, Value};
+use pipeline::limits::{FINDINGS_MAX, MESSAGE_BYTES_MAX, capped};
+use pipeline::plan::form::Initial;
+use pipeline::report::{Counters, Finding, FindingSeverity};
+use sandbox::inside::Inside;
+use sandbox::wire::{DeviceChoice, RunCase, RunEnd, RunReport, RunRequest, RunResult};
+
+use crate::RunnerError;
+use crate::bulk::{Maps, Rooms};
+use crate::sample;
+
+pub(crate) fn serve(inside: &mut Inside) -> Result<RunReport, RunnerError> {
+    let request: RunRequest = inside.read_request()?;
+    let inputs = request.runs.iter().flat_map(|run| run.inputs.iter().map(|input| input.data));
+    let maps = Maps::read(inside, inputs.chain([request.ptx, request.cubin]))?;
+    let ptx = std::str::from_utf8(maps.get(request.ptx)?)
+        .map_err(|error| RunnerError::Request(format!("PTX: {error}")))?;
+    let image = Image { ptx, cubin: maps.get(request.cubin)? };
+    let mut rooms = Rooms::default();
+    let mut report = RunReport { runs: Vec::new(), sample: None };
+    for run in &request.runs {
+        let mut session = Session::new(&request)?;
+        let result =
+            session.run(run, &image, &maps, |slice, bytes| rooms.write(inside, slice, bytes))?;
+        let completed = result.end == RunEnd::Completed;
+        report.runs.push(result);
+        if !completed {
+            return Ok(report);
+        }
+    }
+    if let Some(case) = &request.sample {
+        report.sample = Some(sample::count(&mut Session::new(&request)?, case, &image)?);
+    }
+    Ok(report)
+}
+
+/// A fresh device with the names that its launches need: no state passes from run to run.
+pub(crate) struct Session<'a> {
+    pub(crate) device: Box<dyn Device>,
+    lowered_names: &'a [(String, String)],
+    entries: &'a [EntryFacts],
+    pub(crate) buffers: BTreeMap<String, Buffer>,
+    pub(crate) counters: Counters,
+    findings: Vec<Finding>,
+}
+
+impl<'a> Session<'a> {
+    fn new(request: &'a RunRequest) -> Result<Self, RunnerError> {
+        let device: Box<dyn Device> = match &request.device {
+            DeviceChoice::Simulator { arch, launch_budget } => {
+                Box::new(SimDevice::new(arch, *launch_budget)?)
+            }
+        };
+        Ok(Self {
+            device,
+            lowered_names: &request.lowered_names,
+            entries: &request.entries,
+            buffers: BTreeMap::new(),
+            counters: Counters::default(),
+            findings: Vec::new(),
+        })
+    }
+
+    fn run(
+        &mut self,
+        run: &RunCase,
+        image: &Image<'_>,
+        maps: &Maps,
+        mut write: impl FnMut(sandbox::wire::Slice, &[u8]) -> Result<(), RunnerError>,
+    ) -> Result<RunResult, RunnerError> {
+        if let Some(end) = self.load(image, &run.plan)? {
+            return Ok(self.result(end));
+        }
+        for input in &run.inputs {
+            let access = if input.writable { Access::ReadWrite } else { Access::ReadOnly };
+            let buffer = self.allocate(&input.name, input.data.bytes, access)?;
+            self.device.upload(buffer, 0, maps.get(input.data)?)?;
+        }
+        for output in &run.outputs {
+            let buffer = self.allocate(&output.name, output.data.bytes, Access::ReadWrite)?;
+            let mut content = vec![0; output.data.bytes as usize];
+            run.poison.fill(output.dtype, &mut content);
+            self.device.upload(buffer, 0, &content)?;
+        }
+        self.make_workspaces(&run.plan, run.poison)?;
+        let end = self.perform(&run.plan, run.poison, &mut |_| None)?;
+        if end == RunEnd::Completed {
+            for output in &run.outputs {
+                let mut content = vec![0; output.data.bytes as usize];
+                self.device.download(self.buffers[&output.name], &mut content)?;
+                write(output.data, &content)?;
+            }
+        }
+        Ok(self.result(end))
+    }
+
+    /// Loads the module; gives an end when the device cannot run it.
+    pub(crate) fn load(
+        &mut self,
+        image: &Image<'_>,
+        plan: &ResolvedPlan,
+    ) -> Result<Option<RunEnd>, RunnerError> {
+        let mut entries = Vec::new();
+        for step in plan.prepare.iter().chain(&plan.steps) {
+            if let ResolvedStep::Kernel(launch) = step {
+                entries.push(self.entry_name(&launch.kernel)?);
+            }
+        }
+        Ok(match self.device.load(image, &entries)? {
+            LoadEnd::Loaded => None,
+            LoadEnd::Unsupported(what) => {
+                Some(RunEnd::Unsupported(capped(&what, MESSAGE_BYTES_MAX)))
+            }
+        })
+    }
+
+    pub(crate) fn allocate(
+        &mut self,
+        name: &str,
+        bytes: u64,
+        access: Access,
+    ) -> Result<Buffer, RunnerError> {
+        let buffer = self.device.allocate(name, bytes, access)?;
+        self.buffers.insert(name.to_owned(), buffer);
+        Ok(buffer)
+    }
+
+    /// Workspaces hold zero where the plan asks for it and poison otherwise.
+    pub(crate) fn make_workspaces(
+        &mut self,
+        plan: &ResolvedPlan,
+        poison: Poison,
+    ) -> Result<(), RunnerError> {
+        for workspace in &plan.workspaces {
+            let buffer = self.allocate(&workspace.name, workspace.bytes, Access::ReadWrite)?;
+            match workspace.init {
+                Initial::Zero => self.device.fill(buffer, 0)?,
+                Initial::None => self.device.fill(buffer, shared_poison(poison))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Performs `prepare` and the steps; `sampled` picks the blocks of a launch.
+    pub(crate) fn perform(
+        &mut self,
+        plan: &ResolvedPlan,
+        poison: Poison,
+        sampled: &mut dyn FnMut(&Launch) -> Option<Vec<u64>>,
+    ) -> Result<RunEnd, RunnerError> {
+        for step in plan.prepare.iter().chain(&plan.steps) {
+            let end = match step {
+                ResolvedStep::Memset { buffer, byte } => {
+                    self.device.fill(self.buffer(buffer)?, *byte)?;
+                    RunEnd::Completed
+                }
+                ResolvedStep::Kernel(launch) => {
+                    let blocks = sampled(launch);
+                    self.launch(launch, poison, blocks.as_deref())?
+                }
+            };
+            if end != RunEnd::Completed {
+                return Ok(end);
+            }
+        }
+        Ok(RunEnd::Completed)
+    }
+
+    fn launch(
+        &mut self,
+        launch: &Launch,
+        poison: Poison,
+        sampled_blocks: Option<&[u64]>,
+    ) -> Result<RunEnd, RunnerError> {
+        let entry = self.entry_name(&launch.kernel)?;
+        let facts = self.entries.iter().find(|facts| facts.name == entry);
+        let facts = facts.ok_or_else(|| RunnerError::Request(format!("no entry `{entry}`")))?;
+        let pairs = launch.args.iter().zip(&facts.params);
+        let args = pairs.map(|(value, param)| self.encode(value, param));
+        let args = args.collect::<Result<Vec<_>, _>>()?;
+        let launched = self.device.launch(&KernelLaunch {
+            entry,
+            grid: launch.grid,
+            block: launch.block,
+            cluster: launch.cluster,
+            shared_bytes: launch.shared_bytes,
+            cooperative: launch.cooperative,
+            args: &args,
+            shared_poison: shared_poison(poison),
+            sampled_blocks,
+        })?;
+        Ok(self.absorb(launched, launch, sampled_blocks))
+    }
+
+    fn absorb(
+        &mut self,
+        launched: Launched,
+        launch: &Launch,
+        sampled_blocks: Option<&[u64]>,
+    ) -> RunEnd {
+        if let Some(counts) = launched.counters {
+            let mut counters = counters(&counts);
+            if let Some(blocks) = sampled_blocks {
+                counters.scale(sample::blocks_of(launch) as f64 / blocks.len().max(1) as f64);
+            }
+            self.counters.add(&counters);
+        }
+        let room = FINDINGS_MAX.saturating_sub(self.findings.len());
+        self.findings.extend(launched.remarks.into_iter().take(room).map(|remark| Finding {
+            severity: match remark.severity {
+                ptx_sim::Severity::Info => FindingSeverity::Info,
+                ptx_sim::Severity::Warning => FindingSeverity::Warning,
+                ptx_sim::Severity::Error => FindingSeverity::Error,
+            },
+            message: capped(&remark.message, MESSAGE_BYTES_MAX),
+            count: remark.count,
+        }));
+        run_end(launched.end)
+    }
+
+    fn encode(&self, value: &Value, param: &ParamFacts) -> Result<Vec<u8>, RunnerError> {
+        let width = param.width as usize;
+        let bits = match value {
+            Value::Buffer(name) => self.buffer(name)?.address,
+            Value::Integer(integer) => *integer as u64,
+            Value::Float(bits) if width == 4 => u64::from((f64::from_bits(*bits) as f32).to_bits()),
+            Value::Float(bits) => *bits,
+            Value::TensorMap(name) => {
+                return Err(RunnerError::Request(format!("tensor map `{name}` on the simulator")));
+            }
+        };
+        let bytes = bits.to_le_bytes();
+        let encoded = bytes.get(..width).map(<[u8]>::to_vec);
+        encoded.ok_or_else(|| RunnerError::Request(format!("a parameter of {width} bytes")))
+    }
+
+    fn buffer(&self, name: &str) -> Result<Buffer, RunnerError> {
+        let buffer = self.buffers.get(name).copied();
+        buffer.ok_or_else(|| RunnerError::Request(format!("no buffer `{name}`")))
+    }
+
+    fn entry_name(&self, kernel: &str) -> Result<&'a str, RunnerError> {
+        let names = self.lowered_names.iter();
+        let mut found = names.filter(|(expression, _)| expression == kernel);
+        let entry = found.next().map(|(_, entry)| entry.as_str());
+        entry.ok_or_else(|| RunnerError::Request(format!("no entry for `{kernel}`")))
+    }
+
+    fn result(&mut self, end: RunEnd) -> RunResult {
+        RunResult {
+            end,
+            counters: Some(self.counters),
+            findings: std::mem::take(&mut self.findings),
+        }
+    }
+}
+
+/// Shared memory and workspaces take one byte of the poison's kind.
+fn shared_poison(poison: Poison) -> u8 {
+    match poison {
+        Poison::Ones => 0xff,
+        Poison::Values(seed) => 0x3e ^ (seed as u8 & 1),
+    }
+}
+
+fn run_end(end: LaunchEnd) -> RunEnd {
+    let short = |message: String| capped(&message, MESSAGE_BYTES_MAX);
+    match end {
+        LaunchEnd::Completed => RunEnd::Completed,
+        LaunchEnd::Refused(why) => RunEnd::Refused(short(why)),
+        LaunchEnd::Unsupported(what) => RunEnd::Unsupported(short(what)),
+        LaunchEnd::Faulted { fault, message } => match fault {
+            Fault::OutOfBounds => RunEnd::OutOfBounds(short(message)),
+            Fault::ReadOnlyWrite => RunEnd::ReadOnlyWrite(short(message)),
+            Fault::Hang => RunEnd::Hang(short(message)),
+            Fault::Crash => RunEnd::Crash(short(message)),
+        },
+    }
+}
+
+fn counters(counts: &ptx_sim::Counters) -> Counters {
+    Counters {
+        warp_instructions: counts.warp_instructions as f64,
+        lane_instructions: counts.lane_instructions as f64,
+        fp32_flops: counts.fp32_flops as f64,
+        load_sectors: counts.global_load_sectors as f64,
+        store_sectors: counts.global_store_sectors as f64,
+        load_requests: counts.global_load_requests as f64,
+        store_requests: counts.global_store_requests as f64,
+        requested_bytes: (counts.global_load_bytes + counts.global_store_bytes) as f64,
+        shared_wavefronts: counts.shared_wavefronts as f64,
+        shared_requests: counts.shared_requests as f64,
+        branches: counts.branches as f64,
+        divergent_branches: counts.divergent_branches as f64,
+        atomics: counts.atomics as f64,
+        barriers: counts.barriers as f64,
+    }
+}

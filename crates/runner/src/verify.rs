@@ -1,0 +1,37 @@
+//! The verify child: outputs and expected values in, checks out. The candidate was never here.
+
+use pipeline::check::{Comparison, OutputCheck};
+use sandbox::inside::Inside;
+use sandbox::wire::{VerifyItem, VerifyReport, VerifyRequest};
+
+use crate::RunnerError;
+use crate::bulk::Maps;
+
+pub(crate) fn serve(inside: &mut Inside) -> Result<VerifyReport, RunnerError> {
+    let request: VerifyRequest = inside.read_request()?;
+    let slices = request
+        .items
+        .iter()
+        .flat_map(|item| [item.got, item.reference].into_iter().chain(item.bound));
+    let maps = Maps::read(inside, slices)?;
+    let checks = request.items.iter().map(|item| check(item, &maps));
+    Ok(VerifyReport { checks: checks.collect::<Result<_, _>>()? })
+}
+
+fn check(item: &VerifyItem, maps: &Maps) -> Result<OutputCheck, RunnerError> {
+    let bound = item.bound.map(|slice| maps.get(slice)).transpose()?;
+    Ok(Comparison {
+        name: &item.name,
+        dtype: item.dtype,
+        compare: item.compare,
+        extents: &item.extents,
+        got: maps.get(item.got)?,
+        reference: maps.get(item.reference)?,
+        bound,
+        accumulation_unit: item.accumulation_unit,
+        norm_limit: item.norm_limit,
+        flush_denormals: item.flush_denormals,
+        poison: item.poison,
+    }
+    .run())
+}

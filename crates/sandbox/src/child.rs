@@ -1,0 +1,139 @@
+//! What a child is given, and how it may end.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::CancelFlag;
+
+/// What a child is for; the second argument of its command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChildKind {
+    /// Compiles a source.
+    Build,
+    /// Computes the right answer.
+    Reference,
+    /// Runs the candidate.
+    Candidate,
+    /// Compares outputs.
+    Verify,
+    /// Runs a baseline of another framework.
+    Baseline,
+    /// Looks at the hardware.
+    Probe,
+}
+
+impl ChildKind {
+    /// Every kind.
+    pub const ALL: [ChildKind; 6] = [
+        ChildKind::Build,
+        ChildKind::Reference,
+        ChildKind::Candidate,
+        ChildKind::Verify,
+        ChildKind::Baseline,
+        ChildKind::Probe,
+    ];
+
+    /// The word on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ChildKind::Build => "build",
+            ChildKind::Reference => "reference",
+            ChildKind::Candidate => "candidate",
+            ChildKind::Verify => "verify",
+            ChildKind::Baseline => "baseline",
+            ChildKind::Probe => "probe",
+        }
+    }
+
+    /// The kind of a word on the command line.
+    pub fn parse(word: &str) -> Option<ChildKind> {
+        ChildKind::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+/// What a child may use. Core dumps are always off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildLimits {
+    /// Wall time from the start of the process until its whole group is killed.
+    pub deadline: Duration,
+    /// Processor time of the child, in seconds.
+    pub cpu_s: u64,
+    /// Private writable memory, in bytes. Device memory and address space do not count.
+    pub data_bytes: u64,
+    /// Longest file that it may write, in bytes.
+    pub file_bytes: u64,
+    /// Descriptors that it may hold.
+    pub open_files: u64,
+}
+
+/// One child to run.
+#[derive(Clone, Copy, Debug)]
+pub struct ChildSpec<'a> {
+    /// The program, an absolute path.
+    pub program: &'a Path,
+    /// Its part.
+    pub kind: ChildKind,
+    /// The request, JSON.
+    pub request: &'a [u8],
+    /// Shared memories, in the order that the request names them.
+    pub bulk: &'a [BorrowedFd<'a>],
+    /// What it may use.
+    pub limits: &'a ChildLimits,
+    /// Whether the tail of its standard error is kept.
+    pub keep_stderr: bool,
+    /// Its whole environment.
+    pub environment: &'a [(String, String)],
+    /// Ends it early when set.
+    pub cancel: &'a CancelFlag,
+}
+
+/// One child that ran; it is reaped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildRun {
+    /// How it ended.
+    pub outcome: ChildOutcome,
+    /// Wall time from its start until it was reaped.
+    pub wall: Duration,
+    /// The tail of its standard error; empty unless it was kept.
+    pub stderr_tail: String,
+}
+
+/// How a child ended. None of these is an error of the caller's side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChildOutcome {
+    /// It exited with 0 after one whole report, given here as it was written.
+    Reported(Vec<u8>),
+    /// It needs what this machine does not have.
+    NotAvailable(String),
+    /// It found a bug of ours.
+    OurBug(String),
+    /// It was ended by a signal or by another exit code.
+    Crashed {
+        /// The signal, if one ended it.
+        signal: Option<i32>,
+        /// The exit code, if it exited.
+        code: Option<i32>,
+    },
+    /// It reached its deadline, or its limit of processor time.
+    TimedOut,
+    /// It wrote more than one report may have; it was killed at once.
+    Flooded,
+    /// It exited with 0 and its report is missing, cut short, or followed by more.
+    BadReport(String),
+    /// The caller cancelled it.
+    Cancelled,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_words_agree() {
+        for kind in ChildKind::ALL {
+            assert_eq!(ChildKind::parse(kind.as_str()), Some(kind));
+        }
+        assert_eq!(ChildKind::parse("other"), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! The child's side: what a child does first, how it reads its request and writes its report.
+//!
+//! A child calls [`Inside::begin`] as the first thing in `main`, before any thread and before any
+//! file is opened. Limits are set from outside, before the request arrives.
+#![allow(unsafe_code, reason = "takes over the inherited descriptors")]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use command_fds::inherited::{init_inherited_fds, take_fd_ownership};
+use rustix::process::{Resource, Rlimit, Signal};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::SandboxError;
+use crate::frame::{self, LENGTH_BYTES};
+use crate::limits::{MESSAGE_BYTES_MAX, REASON_CHARS_MAX};
+use crate::memfd::Memfd;
+use crate::{
+    BULK_FD, CHILD_COMMAND, ChildKind, EXIT_NOT_A_CHILD, EXIT_NOT_AVAILABLE, EXIT_OUR_BUG,
+    EXIT_REPORTED, REPORT_FD, REQUEST_FD,
+};
+
+/// The channels of a child.
+#[derive(Debug)]
+pub struct Inside {
+    request: File,
+    report: File,
+}
+
+impl Inside {
+    /// Ties this process to its parent, gives up privileges, and takes over the channels.
+    ///
+    /// # Errors
+    ///
+    /// A process that was not started by [`crate::run_child`] or has other threads, a second call,
+    /// or a failing system call.
+    pub fn begin() -> Result<Inside, SandboxError> {
+        be_first()?;
+        let failed = |error| SandboxError::system("confine the child", error);
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
+        rustix::thread::set_no_new_privs(true).map_err(failed)?;
+        let none = Rlimit { current: Some(0), maximum: Some(0) };
+        rustix::process::setrlimit(Resource::Core, none).map_err(failed)?;
+        // SAFETY: this is the first call in a process of one thread that was started as a child, so
+        // no descriptor besides the standard streams has an owner.
+        unsafe { init_inherited_fds() }
+            .map_err(|error| SandboxError::system("take over the descriptors", error))?;
+        Ok(Inside { request: take(REQUEST_FD)?.into(), report: take(REPORT_FD)?.into() })
+    }
+
+    /// Reads the request. What the type does not know is refused if it denies unknown fields.
+    ///
+    /// # Errors
+    ///
+    /// A request that is cut short, too long, or of another form.
+    pub fn read_request<T: DeserializeOwned>(&mut self) -> Result<T, SandboxError> {
+        let failed = |error| SandboxError::system("read the request", error);
+        let mut length = [0; LENGTH_BYTES];
+        self.request.read_exact(&mut length).map_err(failed)?;
+        let bytes = u32::from_le_bytes(length) as usize;
+        if bytes > MESSAGE_BYTES_MAX {
+            let bytes_max = MESSAGE_BYTES_MAX;
+            return Err(SandboxError::TooLong { what: "request", bytes, bytes_max });
+        }
+        let mut text = vec![0; bytes];
+        self.request.read_exact(&mut text).map_err(failed)?;
+        serde_json::from_slice(&text).map_err(|error| not_valid("request", &error))
+    }
+
+    /// The bulk memory at `index`, in the order of the request; each can be taken once.
+    ///
+    /// # Errors
+    ///
+    /// A memory that was not passed or was taken before.
+    pub fn bulk(&self, index: usize) -> Result<Memfd, SandboxError> {
+        let fd = i32::try_from(index).unwrap_or(i32::MAX).saturating_add(BULK_FD);
+        Memfd::from_fd(take(fd)?)
+    }
+
+    /// Writes the one report and gives the exit code that says so.
+    ///
+    /// # Errors
+    ///
+    /// A report that is too long or cannot be encoded, or a parent that is gone.
+    pub fn write_report<T: Serialize>(mut self, report: &T) -> Result<ExitCode, SandboxError> {
+        self.write(report)?;
+        Ok(ExitCode::from(EXIT_REPORTED))
+    }
+
+    /// Says that this machine lacks what the request needs.
+    pub fn not_available(mut self, reason: &str) -> ExitCode {
+        self.write_reason(reason);
+        ExitCode::from(EXIT_NOT_AVAILABLE)
+    }
+
+    /// Says that there is a bug of ours.
+    pub fn our_bug(mut self, reason: &str) -> ExitCode {
+        self.write_reason(reason);
+        ExitCode::from(EXIT_OUR_BUG)
+    }
+
+    fn write_reason(&mut self, reason: &str) {
+        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        // The exit code says the same without the reason.
+        let _ = self.write(&reason);
+    }
+
+    fn write<T: Serialize>(&mut self, report: &T) -> Result<(), SandboxError> {
+        let text = serde_json::to_vec(report).map_err(|error| not_valid("report", &error))?;
+        let framed = frame::encode("report", &text)?;
+        self.report
+            .write_all(&framed)
+            .map_err(|error| SandboxError::system("write the report", error))
+    }
+}
+
+/// Refuses to take over descriptors that somebody else may own already.
+fn be_first() -> Result<(), SandboxError> {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    let refuse =
+        |why: &str| Err(SandboxError::MissingFd { fd: REQUEST_FD, reason: why.to_owned() });
+    if std::env::args_os().nth(1).is_none_or(|word| word != CHILD_COMMAND) {
+        return refuse("this process is no child");
+    }
+    if BEGUN.swap(true, Ordering::AcqRel) {
+        return refuse("the channels are taken already");
+    }
+    let threads = std::fs::read_dir("/proc/self/task")
+        .map_err(|error| SandboxError::system("count the threads", error))?
+        .count();
+    if threads == 1 { Ok(()) } else { refuse("there are other threads") }
+}
+
+/// Serves one request as a child of the kind that its command line names. Must be the first thing
+/// that `main` does; a process that was not started as a child gets an exit code, nothing more.
+pub fn serve(kind: &str, handler: fn(ChildKind, Inside) -> ExitCode) -> ExitCode {
+    match (ChildKind::parse(kind), Inside::begin()) {
+        (Some(kind), Ok(inside)) => handler(kind, inside),
+        (None, _) | (_, Err(_)) => ExitCode::from(EXIT_NOT_A_CHILD),
+    }
+}
+
+fn take(fd: i32) -> Result<OwnedFd, SandboxError> {
+    take_fd_ownership(fd).map_err(|error| SandboxError::MissingFd { fd, reason: error.to_string() })
+}
+
+fn not_valid(what: &'static str, error: &serde_json::Error) -> SandboxError {
+    SandboxError::Message { what, reason: error.to_string() }
+}

@@ -1,0 +1,16 @@
+//! Every cap of this crate in one place.
+
+/// Longest request and longest report, in bytes, without the length before it.
+pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// What is kept of a child's standard error, in bytes; the tail is kept.
+pub const STDERR_BYTES_MAX: usize = 64 << 10;
+/// Bulk memories of one child.
+pub const BULK_MAX: usize = 64;
+/// Longest reason that a child may give, in characters.
+pub(crate) const REASON_CHARS_MAX: usize = 2000;
+/// How often the cancel flag is looked at, in milliseconds.
+pub(crate) const CANCEL_POLL_MS: u64 = 50;
+/// Bytes read from a pipe at once.
+pub(crate) const READ_BYTES: usize = 64 << 10;
+/// Reads from one pipe before the others get their turn.
+pub(crate) const READS_MAX: usize = 64;

@@ -1,0 +1,190 @@
+//! Starts a child: pipes, descriptors, limits, its own process group.
+#![allow(unsafe_code, reason = "borrows inherited descriptors by number")]
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use command_fds::{CommandFdExt, FdMapping};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
+
+use crate::child::{ChildLimits, ChildSpec};
+use crate::error::SandboxError;
+use crate::limits::{BULK_MAX, MESSAGE_BYTES_MAX};
+use crate::{BULK_FD, CHILD_COMMAND, REPORT_FD, REQUEST_FD, frame};
+
+/// A child that runs. Dropping it kills its group and reaps it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+    /// The request with its length, still to be written.
+    pub(crate) request: Vec<u8>,
+    pub(crate) request_pipe: Option<OwnedFd>,
+    pub(crate) report_pipe: Option<OwnedFd>,
+    pub(crate) stderr_pipe: Option<OwnedFd>,
+}
+
+impl Running {
+    /// Kills the child and every process of its group. Only before it is reaped: until then its
+    /// number cannot belong to another group.
+    pub(crate) fn kill(&self) {
+        let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// Kills what is left of the group and reaps the child.
+    pub(crate) fn reap(&mut self) -> Result<std::process::ExitStatus, SandboxError> {
+        self.kill();
+        self.child.wait().map_err(|error| SandboxError::system("wait for the child", error))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // After a reap the number may belong to others: then `try_wait` says that it ended.
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            self.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Refuses what the protocol does not allow.
+pub(crate) fn check(spec: &ChildSpec<'_>) -> Result<(), SandboxError> {
+    if spec.request.len() > MESSAGE_BYTES_MAX {
+        let (bytes, bytes_max) = (spec.request.len(), MESSAGE_BYTES_MAX);
+        return Err(SandboxError::TooLong { what: "request", bytes, bytes_max });
+    }
+    if spec.bulk.len() > BULK_MAX {
+        let (count, count_max) = (spec.bulk.len(), BULK_MAX);
+        return Err(SandboxError::TooManyBulk { count, count_max });
+    }
+    Ok(())
+}
+
+/// Starts the child; it waits for its request, which is not written yet.
+pub(crate) fn start(spec: &ChildSpec<'_>, folder: &Path) -> Result<Running, SandboxError> {
+    let request = frame::encode("request", spec.request)?;
+    let (request_read, request_write) = pipe()?;
+    let (report_read, report_write) = pipe()?;
+    let mut mappings = vec![
+        FdMapping { parent_fd: request_read, child_fd: REQUEST_FD },
+        FdMapping { parent_fd: report_write, child_fd: REPORT_FD },
+    ];
+    for (bulk, child_fd) in spec.bulk.iter().zip(BULK_FD..) {
+        let parent_fd = bulk
+            .try_clone_to_owned()
+            .map_err(|error| SandboxError::system("duplicate a bulk descriptor", error))?;
+        mappings.push(FdMapping { parent_fd, child_fd });
+    }
+    close_inherited_on_exec()?;
+    let mut child = spawn(spec, folder, mappings)?;
+    let stderr_pipe = child.stderr.take().map(OwnedFd::from);
+    let (pid, pidfd) = identify(&mut child)?;
+    let running = Running {
+        child,
+        pid,
+        pidfd,
+        request,
+        request_pipe: Some(request_write),
+        report_pipe: Some(report_read),
+        stderr_pipe,
+    };
+    for pipe in [&running.request_pipe, &running.report_pipe, &running.stderr_pipe] {
+        pipe.as_ref().map_or(Ok(()), |pipe| never_block(pipe.as_fd()))?;
+    }
+    set_limits(running.pid, spec.limits)?;
+    Ok(running)
+}
+
+fn spawn(
+    spec: &ChildSpec<'_>,
+    folder: &Path,
+    mappings: Vec<FdMapping>,
+) -> Result<Child, SandboxError> {
+    let mut command = Command::new(spec.program);
+    command
+        .args([CHILD_COMMAND, spec.kind.as_str()])
+        .env_clear()
+        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(if spec.keep_stderr { Stdio::piped() } else { Stdio::null() })
+        .process_group(0);
+    let start = |source| SandboxError::Start { program: spec.program.to_owned(), source };
+    command.fd_mappings(mappings).map_err(|error| start(std::io::Error::other(error)))?;
+    // Dropping the command closes our copies of the child's ends, so that its end is seen.
+    command.spawn().map_err(start)
+}
+
+fn identify(child: &mut Child) -> Result<(Pid, OwnedFd), SandboxError> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let found = pid.ok_or(rustix::io::Errno::SRCH).and_then(|pid| {
+        rustix::process::pidfd_open(pid, PidfdFlags::empty()).map(|pidfd| (pid, pidfd))
+    });
+    found.map_err(|error| {
+        let _ = child.kill();
+        let _ = child.wait();
+        SandboxError::system("open the child's pidfd", error)
+    })
+}
+
+/// Sets the limits from outside: the child has no request yet and cannot skip them.
+fn set_limits(pid: Pid, limits: &ChildLimits) -> Result<(), SandboxError> {
+    let hard_cpu_s = limits.cpu_s.saturating_add(1);
+    let all = [
+        // The soft limit ends the child with a signal of its own, which tells the cause.
+        (Resource::Cpu, limits.cpu_s, hard_cpu_s),
+        (Resource::Data, limits.data_bytes, limits.data_bytes),
+        (Resource::Fsize, limits.file_bytes, limits.file_bytes),
+        (Resource::Nofile, limits.open_files, limits.open_files),
+        (Resource::Core, 0, 0),
+    ];
+    for (resource, current, maximum) in all {
+        let limit = Rlimit { current: Some(current), maximum: Some(maximum) };
+        match rustix::process::prlimit(Some(pid), resource, limit) {
+            // It is gone already; its status tells why.
+            Ok(_) | Err(rustix::io::Errno::SRCH) => {}
+            Err(error) => return Err(SandboxError::system("limit the child", error)),
+        }
+    }
+    Ok(())
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), SandboxError> {
+    pipe_with(PipeFlags::CLOEXEC).map_err(|error| SandboxError::system("make a pipe", error))
+}
+
+fn never_block(pipe: BorrowedFd<'_>) -> Result<(), SandboxError> {
+    fcntl_getfl(pipe)
+        .and_then(|flags| fcntl_setfl(pipe, flags | OFlags::NONBLOCK))
+        .map_err(|error| SandboxError::system("configure a pipe", error))
+}
+
+/// Descriptors that this process inherited from its own parent must not reach the child.
+///
+/// What Rust opens closes on exec by itself; what a shell or a job server left open does not.
+fn close_inherited_on_exec() -> Result<(), SandboxError> {
+    let failed = |error| SandboxError::system("list the open descriptors", error);
+    let entries = fs::read_dir("/proc/self/fd").map_err(failed)?;
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    for number in numbers.filter(|number| *number > 2) {
+        // SAFETY: the number is only used for two calls that change nothing but a flag; if another
+        // thread closed it meanwhile, they fail or mark a descriptor that has the flag anyway.
+        let fd = unsafe { BorrowedFd::borrow_raw(number) };
+        if let Ok(flags) = fcntl_getfd(fd)
+            && !flags.contains(FdFlags::CLOEXEC)
+        {
+            let _ = fcntl_setfd(fd, flags | FdFlags::CLOEXEC);
+        }
+    }
+    Ok(())
+}

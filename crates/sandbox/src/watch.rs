@@ -1,0 +1,234 @@
+//! Watches a child until its end: writes the request, reads the report, minds the deadline.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::child::{ChildOutcome, ChildSpec};
+use crate::error::SandboxError;
+use crate::frame::{Arrived, LENGTH_BYTES, decode};
+use crate::limits::{
+    CANCEL_POLL_MS, MESSAGE_BYTES_MAX, READ_BYTES, READS_MAX, REASON_CHARS_MAX, STDERR_BYTES_MAX,
+};
+use crate::spawn::Running;
+use crate::{EXIT_NOT_AVAILABLE, EXIT_OUR_BUG, EXIT_REPORTED};
+
+/// Signal of the limit of processor time.
+const SIGXCPU: i32 = 24;
+
+/// How a child ended, and what it said.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) outcome: ChildOutcome,
+    pub(crate) stderr_tail: String,
+}
+
+/// Why the watch stopped.
+enum Stop {
+    Exited,
+    TimedOut,
+    Flooded,
+    Cancelled,
+}
+
+/// Runs the child to its end and reaps it.
+pub(crate) fn until_end(
+    running: Running,
+    spec: &ChildSpec<'_>,
+    started: Instant,
+) -> Result<End, SandboxError> {
+    let deadline = started.checked_add(spec.limits.deadline);
+    let mut watch = Watch { running, report: Vec::new(), stderr: VecDeque::new(), written: 0 };
+    let stop = watch.run(spec, deadline)?;
+    // The rest of the group goes first; then only what is in the pipes already can be read.
+    watch.running.kill();
+    let flooded = watch.drain()?;
+    let status = watch.running.reap()?;
+    let stderr_tail = watch.stderr_tail();
+    let outcome = match stop {
+        Stop::TimedOut => ChildOutcome::TimedOut,
+        Stop::Cancelled => ChildOutcome::Cancelled,
+        Stop::Flooded => ChildOutcome::Flooded,
+        Stop::Exited if flooded => ChildOutcome::Flooded,
+        Stop::Exited => outcome(status, watch.report, &stderr_tail),
+    };
+    Ok(End { outcome, stderr_tail })
+}
+
+struct Watch {
+    running: Running,
+    report: Vec<u8>,
+    stderr: VecDeque<u8>,
+    written: usize,
+}
+
+impl Watch {
+    fn run(
+        &mut self,
+        spec: &ChildSpec<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<Stop, SandboxError> {
+        loop {
+            if spec.cancel.is_cancelled() {
+                return Ok(Stop::Cancelled);
+            }
+            let left = match deadline {
+                Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+                None => Duration::MAX,
+            };
+            if left.is_zero() {
+                return Ok(Stop::TimedOut);
+            }
+            let exited = self.wait(left.min(Duration::from_millis(CANCEL_POLL_MS)))?;
+            self.write_request()?;
+            if self.drain()? {
+                return Ok(Stop::Flooded);
+            }
+            if exited {
+                return Ok(Stop::Exited);
+            }
+        }
+    }
+
+    /// Waits until something happens; true if the child exited.
+    fn wait(&self, timeout: Duration) -> Result<bool, SandboxError> {
+        let running = &self.running;
+        let mut fds = vec![PollFd::new(&running.pidfd, PollFlags::IN)];
+        let readers = [&running.report_pipe, &running.stderr_pipe];
+        fds.extend(readers.into_iter().flatten().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        fds.extend(running.request_pipe.iter().map(|pipe| PollFd::new(pipe, PollFlags::OUT)));
+        let timeout = Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(!fds[0].revents().is_empty()),
+            Err(error) => Err(SandboxError::system("watch the child", error)),
+        }
+    }
+
+    fn write_request(&mut self) -> Result<(), SandboxError> {
+        while let Some(pipe) = &self.running.request_pipe {
+            match rustix::io::write(pipe, &self.running.request[self.written..]) {
+                Ok(count) => self.written += count,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                // It does not want the rest.
+                Err(Errno::PIPE) => self.running.request_pipe = None,
+                Err(error) => return Err(SandboxError::system("write the request", error)),
+            }
+            if self.written == self.running.request.len() {
+                self.running.request_pipe = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is there now; true if the report is too long.
+    fn drain(&mut self) -> Result<bool, SandboxError> {
+        let report = &mut self.report;
+        read_some(&mut self.running.report_pipe, &mut |bytes| {
+            report.extend_from_slice(bytes);
+            report.len() <= LENGTH_BYTES + MESSAGE_BYTES_MAX
+        })?;
+        let stderr = &mut self.stderr;
+        read_some(&mut self.running.stderr_pipe, &mut |bytes| {
+            stderr.extend(bytes);
+            stderr.drain(..stderr.len().saturating_sub(STDERR_BYTES_MAX));
+            true
+        })?;
+        let too_long = self.report.len() > LENGTH_BYTES + MESSAGE_BYTES_MAX;
+        Ok(too_long || decode(&self.report) == Arrived::TooLong)
+    }
+
+    fn stderr_tail(&mut self) -> String {
+        String::from_utf8_lossy(self.stderr.make_contiguous()).into_owned()
+    }
+}
+
+/// Reads a pipe until it is empty, closed, had its turn, or `take` has enough.
+fn read_some(
+    pipe: &mut Option<OwnedFd>,
+    take: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<(), SandboxError> {
+    let mut buffer = [0; READ_BYTES];
+    for _ in 0..READS_MAX {
+        let Some(fd) = pipe else { return Ok(()) };
+        match rustix::io::read(fd.as_fd(), &mut buffer) {
+            Ok(0) => *pipe = None,
+            Ok(count) if take(&buffer[..count]) => {}
+            Ok(_) | Err(Errno::AGAIN) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(SandboxError::system("read from the child", error)),
+        }
+    }
+    Ok(())
+}
+
+fn outcome(status: ExitStatus, report: Vec<u8>, stderr_tail: &str) -> ChildOutcome {
+    const REPORTED: i32 = EXIT_REPORTED as i32;
+    const OUR_BUG: i32 = EXIT_OUR_BUG as i32;
+    const NOT_AVAILABLE: i32 = EXIT_NOT_AVAILABLE as i32;
+    match (status.code(), status.signal()) {
+        (Some(REPORTED), _) => reported(report),
+        (Some(OUR_BUG), _) => ChildOutcome::OurBug(reason(&report, stderr_tail)),
+        (Some(NOT_AVAILABLE), _) => ChildOutcome::NotAvailable(reason(&report, stderr_tail)),
+        (_, Some(SIGXCPU)) => ChildOutcome::TimedOut,
+        (code, signal) => ChildOutcome::Crashed { signal, code },
+    }
+}
+
+fn reported(mut report: Vec<u8>) -> ChildOutcome {
+    let bad = match decode(&report) {
+        Arrived::Whole(_) => return ChildOutcome::Reported(report.split_off(LENGTH_BYTES)),
+        Arrived::Part if report.is_empty() => "it is missing".to_owned(),
+        Arrived::Part => format!("it was cut short after {} bytes", report.len()),
+        Arrived::Trailing => "more follows after it".to_owned(),
+        Arrived::TooLong => return ChildOutcome::Flooded,
+    };
+    ChildOutcome::BadReport(bad)
+}
+
+/// The reason that a child gave in place of a report, as a JSON string; else its last words.
+fn reason(report: &[u8], stderr_tail: &str) -> String {
+    let given = match decode(report) {
+        Arrived::Whole(text) => serde_json::from_slice::<String>(text).ok(),
+        Arrived::Part | Arrived::Trailing | Arrived::TooLong => None,
+    };
+    let last = || stderr_tail.trim().lines().last().unwrap_or_default().to_owned();
+    let text: String = given.unwrap_or_else(last).chars().take(REASON_CHARS_MAX).collect();
+    if text.is_empty() { "the child gave no reason".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::encode;
+
+    #[test]
+    fn exit_codes_are_told_apart() {
+        let whole = || encode("report", b"\"why\"").unwrap();
+        let exit = |code: i32| ExitStatus::from_raw(code << 8);
+        let cases = [
+            (exit(0), whole(), ChildOutcome::Reported(b"\"why\"".to_vec())),
+            (exit(70), whole(), ChildOutcome::OurBug("why".to_owned())),
+            (exit(71), whole(), ChildOutcome::NotAvailable("why".to_owned())),
+            (exit(71), Vec::new(), ChildOutcome::NotAvailable("last words".to_owned())),
+            (exit(3), whole(), ChildOutcome::Crashed { signal: None, code: Some(3) }),
+            (
+                ExitStatus::from_raw(11),
+                whole(),
+                ChildOutcome::Crashed { signal: Some(11), code: None },
+            ),
+            (ExitStatus::from_raw(SIGXCPU), whole(), ChildOutcome::TimedOut),
+        ];
+        for (status, report, expected) in cases {
+            assert_eq!(outcome(status, report, "first\nlast words\n"), expected, "{status:?}");
+        }
+    }
+}

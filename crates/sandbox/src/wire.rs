@@ -1,0 +1,197 @@
+//! What travels between the judge and its children, as JSON; bulk data travels in memfds.
+//!
+//! Decoding is strict: an unknown field is an error. Offsets and sizes are in bytes, and every
+//! [`Slice`] names a memfd by its index in the order of the request.
+
+use std::collections::BTreeMap;
+
+use pipeline::build::{BuildFacts, Diagnostic, EntryFacts};
+use pipeline::check::OutputCheck;
+use pipeline::dtype::Dtype;
+use pipeline::inputs::Poison;
+use pipeline::launch::ResolvedPlan;
+use pipeline::report::{Counters, Finding};
+use pipeline::task::spec::{Compare, Input};
+use serde::{Deserialize, Serialize};
+
+/// A part of a memfd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slice {
+    pub bulk: u32,
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+/// Compile a source. Memfds: source, room for the PTX, room for the cubin.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildRequest {
+    /// The device crate's toolchain; opaque on this side.
+    pub toolchain: serde_json::Value,
+    pub arch: String,
+    pub defines: BTreeMap<String, i64>,
+    pub kernel_names: Vec<String>,
+    pub source: Slice,
+    pub ptx_room: Slice,
+    pub cubin_room: Slice,
+}
+
+/// How a compile ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildReport {
+    /// `None` when it did not compile.
+    pub facts: Option<BuildFacts>,
+    pub diagnostics: Vec<Diagnostic>,
+    /// The compiler's log, capped.
+    pub log: String,
+    pub ptx_bytes: u64,
+    pub cubin_bytes: u64,
+    /// Set when the output was larger than the room for it.
+    pub too_large: bool,
+}
+
+/// Run a plan, for a candidate or for the reference.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRequest {
+    pub device: DeviceChoice,
+    pub ptx: Slice,
+    pub cubin: Slice,
+    /// Name expression of the plan → entry.
+    pub lowered_names: Vec<(String, String)>,
+    pub entries: Vec<EntryFacts>,
+    pub runs: Vec<RunCase>,
+    /// Count the headline case on a sample of blocks after all runs completed.
+    pub sample: Option<SampleCase>,
+}
+
+/// What executes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum DeviceChoice {
+    Simulator {
+        arch: String,
+        /// Warp instructions that one launch may execute.
+        launch_budget: u64,
+    },
+}
+
+/// One run of the plan on one set of inputs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunCase {
+    pub plan: ResolvedPlan,
+    pub inputs: Vec<InputTensor>,
+    pub outputs: Vec<OutputTensor>,
+    pub poison: Poison,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InputTensor {
+    pub name: String,
+    pub data: Slice,
+    pub writable: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputTensor {
+    pub name: String,
+    pub dtype: Dtype,
+    /// Where the result is copied to.
+    pub data: Slice,
+}
+
+/// The headline case for counting: contents are made by the child from a fixed seed, repeated.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleCase {
+    pub plan: ResolvedPlan,
+    pub inputs: Vec<SampleInput>,
+    /// Name and size of each output.
+    pub outputs: Vec<(String, u64)>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleInput {
+    pub input: Input,
+    /// Value of the role's expression.
+    pub parameter: i64,
+    pub bytes: u64,
+}
+
+/// How the runs ended, in their order. After one that did not complete, none follows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunReport {
+    pub runs: Vec<RunResult>,
+    pub sample: Option<SampleResult>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunResult {
+    pub end: RunEnd,
+    pub counters: Option<Counters>,
+    pub findings: Vec<Finding>,
+}
+
+/// How one run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum RunEnd {
+    Completed,
+    /// A launch was not legal.
+    Refused(String),
+    /// The device lacks an instruction or feature.
+    Unsupported(String),
+    OutOfBounds(String),
+    ReadOnlyWrite(String),
+    Hang(String),
+    Crash(String),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleResult {
+    /// Counts scaled to the whole grid; `None` when the sample did not complete.
+    pub counters: Option<Counters>,
+    /// Blocks run, of how many.
+    pub blocks: [u64; 2],
+    /// Why there are no counts.
+    pub why_none: Option<String>,
+}
+
+/// Compare outputs; everything is mapped read-only.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyRequest {
+    pub items: Vec<VerifyItem>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyItem {
+    pub name: String,
+    pub dtype: Dtype,
+    pub compare: Compare,
+    pub extents: Vec<u64>,
+    pub got: Slice,
+    pub reference: Slice,
+    pub bound: Option<Slice>,
+    pub accumulation_unit: f64,
+    pub norm_limit: f64,
+    pub flush_denormals: bool,
+    pub poison: Poison,
+}
+
+/// One check for each item, in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyReport {
+    pub checks: Vec<OutputCheck>,
+}

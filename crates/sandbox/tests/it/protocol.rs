@@ -1,0 +1,127 @@
+//! The child's side of the protocol, with a program that uses it.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use sandbox::{
+    CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildRun, ChildSpec, Memfd, run_child,
+};
+use serde_json::{Value, json};
+
+use crate::{PATIENCE, limits, reported};
+
+const CHILD: &str = env!("CARGO_BIN_EXE_sandbox-test-child");
+
+fn play(part: &str, bulk: &[&Memfd], limits: &ChildLimits) -> ChildRun {
+    let bulk: Vec<_> = bulk.iter().map(|memory| memory.as_fd()).collect();
+    run_child(&ChildSpec {
+        program: Path::new(CHILD),
+        kind: ChildKind::Candidate,
+        request: json!({ "part": part }).to_string().as_bytes(),
+        bulk: &bulk,
+        limits,
+        keep_stderr: true,
+        environment: &[("ONLY".to_owned(), "this".to_owned())],
+        cancel: &CancelFlag::new(),
+    })
+    .unwrap()
+}
+
+#[test]
+fn bulk_memory_goes_both_ways() {
+    let mut input = Memfd::create("input", 1 << 20).unwrap();
+    input.fill(1000, &[1, 2, 3]).unwrap();
+    input.seal_write().unwrap();
+    let output = Memfd::create("output", 8192).unwrap();
+    let run = play("sum", &[&input, &output], &limits(PATIENCE));
+    assert_eq!(reported(&run), "6");
+    output.seal_write().unwrap();
+    let map = output.map().unwrap();
+    assert_eq!((map[0], map[8191]), (6, 6));
+}
+
+#[test]
+fn a_child_sees_nothing_that_it_was_not_given() {
+    let memory = Memfd::create("memory", 4096).unwrap();
+    // As if a shell had left it open for us: this one does not close on exec.
+    let _inherited = rustix::io::dup(memory.as_fd()).unwrap();
+    let run = play("look", &[&memory], &limits(PATIENCE));
+    let seen: Value = serde_json::from_str(reported(&run)).unwrap();
+    assert_eq!(seen["environment"], json!(["ONLY=this"]));
+    assert_eq!(seen["descriptors"], json!([0, 1, 2, 3, 4, 5]));
+    assert_eq!(seen["arguments"], json!(["__child", "candidate"]));
+    assert_eq!(seen["folder_entries"], json!(0));
+    assert_eq!(seen["no_new_privileges"], json!(true));
+    let folder = seen["folder"].as_str().unwrap();
+    assert!(!Path::new(folder).exists(), "{folder} is left behind");
+    let own_group = seen["process"] == seen["group"];
+    assert!(own_group, "{seen}");
+}
+
+#[test]
+fn limits_hold_before_the_request_is_read() {
+    let run = play("look", &[], &limits(PATIENCE));
+    let seen: Value = serde_json::from_str(reported(&run)).unwrap();
+    let text = seen["limits"].as_str().unwrap();
+    for (name, soft) in [
+        ("Max cpu time", "50"),
+        ("Max data size", "1073741824"),
+        ("Max file size", "1048576"),
+        ("Max open files", "64"),
+        ("Max core file size", "0"),
+    ] {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        let value = line[name.len()..].split_whitespace().next().unwrap();
+        assert_eq!(value, soft, "{line}");
+    }
+}
+
+#[test]
+fn too_much_of_anything_ends_the_child() {
+    let tight = ChildLimits { cpu_s: 1, data_bytes: 64 << 20, ..limits(PATIENCE) };
+    assert_eq!(play("burn", &[], &tight).outcome, ChildOutcome::TimedOut);
+    let ChildOutcome::Crashed { .. } = play("allocate", &[], &tight).outcome else {
+        panic!("an allocation beyond the limit must fail");
+    };
+    let big_file = play("write_file", &[], &tight).outcome;
+    assert_eq!(big_file, ChildOutcome::Crashed { signal: Some(25), code: None });
+}
+
+#[test]
+fn reasons_arrive_with_their_exit_codes() {
+    let limits = limits(PATIENCE);
+    let bug = play("bug", &[], &limits).outcome;
+    assert_eq!(bug, ChildOutcome::OurBug("two and two".to_owned()));
+    let none = play("nothing", &[], &limits).outcome;
+    assert_eq!(none, ChildOutcome::NotAvailable("no device".to_owned()));
+    let panicked = play("panic", &[], &limits);
+    assert_eq!(panicked.outcome, ChildOutcome::Crashed { signal: None, code: Some(101) });
+    assert!(panicked.stderr_tail.contains("as asked"), "{}", panicked.stderr_tail);
+}
+
+#[test]
+fn a_request_of_another_form_is_refused() {
+    let run = run_child(&ChildSpec {
+        program: Path::new(CHILD),
+        kind: ChildKind::Verify,
+        request: br#"{"part": "sum", "more": 1}"#,
+        bulk: &[],
+        limits: &limits(Duration::from_secs(30)),
+        keep_stderr: false,
+        environment: &[],
+        cancel: &CancelFlag::new(),
+    })
+    .unwrap();
+    let ChildOutcome::OurBug(reason) = run.outcome else { panic!("{run:?}") };
+    assert!(reason.contains("unknown field `more`"), "{reason}");
+    assert_eq!(run.stderr_tail, "");
+}
+
+#[test]
+fn the_program_refuses_to_be_a_child_of_nobody() {
+    let output = std::process::Command::new(CHILD).output().unwrap();
+    assert_eq!(output.status.code(), Some(70));
+    let output = std::process::Command::new(CHILD).args(["__child", "build"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(70));
+}

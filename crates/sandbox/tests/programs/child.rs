@@ -1,0 +1,86 @@
+//! A child for the tests: its request names the part that it plays.
+#![allow(clippy::unwrap_used, reason = "a part that cannot go on panics, which is a crash")]
+
+use std::fs;
+use std::process::ExitCode;
+
+use sandbox::inside::Inside;
+use sandbox::{EXIT_OUR_BUG, SandboxError};
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    part: String,
+}
+
+fn main() -> ExitCode {
+    let Ok(mut inside) = Inside::begin() else { return ExitCode::from(EXIT_OUR_BUG) };
+    match inside.read_request::<Request>() {
+        Ok(request) => play(&request.part, inside).unwrap(),
+        Err(error) => inside.our_bug(&error.to_string()),
+    }
+}
+
+fn play(part: &str, inside: Inside) -> Result<ExitCode, SandboxError> {
+    match part {
+        "sum" => sum(inside),
+        "look" => look(inside),
+        "burn" => burn(),
+        "allocate" => {
+            let bytes = vec![1_u8; 256 << 20];
+            inside.write_report(&bytes.iter().filter(|byte| **byte == 1).count())
+        }
+        "write_file" => {
+            fs::write("large", vec![0; 2 << 20]).unwrap();
+            inside.write_report(&"written")
+        }
+        "bug" => Ok(inside.our_bug("two and two")),
+        "nothing" => Ok(inside.not_available("no device")),
+        "panic" => panic!("as asked"),
+        other => Ok(inside.our_bug(other)),
+    }
+}
+
+fn sum(inside: Inside) -> Result<ExitCode, SandboxError> {
+    let input = inside.bulk(0)?.map()?;
+    let sum: u64 = input.iter().map(|byte| u64::from(*byte)).sum();
+    let mut output = inside.bulk(1)?;
+    output.map_mut()?.fill(u8::try_from(sum).unwrap());
+    inside.write_report(&sum)
+}
+
+fn burn() -> ! {
+    let mut state = 1_u64;
+    loop {
+        state = std::hint::black_box(state.wrapping_mul(3));
+    }
+}
+
+fn look(inside: Inside) -> Result<ExitCode, SandboxError> {
+    let environment = fs::read_to_string("/proc/self/environ").unwrap();
+    let mut descriptors: Vec<i32> = fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .flatten()
+        .filter(|entry| {
+            // The descriptor of this very listing.
+            !fs::read_link(entry.path()).is_ok_and(|path| path.ends_with("fd"))
+        })
+        .map(|entry| entry.file_name().to_string_lossy().parse().unwrap())
+        .collect();
+    descriptors.sort_unstable();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let folder = std::env::current_dir().unwrap();
+    inside.write_report(&json!({
+        "environment": environment.split_terminator('\0').collect::<Vec<_>>(),
+        "descriptors": descriptors,
+        "arguments": std::env::args().skip(1).collect::<Vec<_>>(),
+        "folder": folder.display().to_string(),
+        "folder_entries": fs::read_dir(&folder).unwrap().count(),
+        "no_new_privileges": status.lines().any(|line| line == "NoNewPrivs:\t1"),
+        "limits": fs::read_to_string("/proc/self/limits").unwrap(),
+        "process": std::process::id(),
+        "group": rustix::process::getpgrp().as_raw_nonzero().get(),
+    }))
+}

@@ -1,0 +1,3 @@
+#!/bin/sh
+exec 4>&-
+exec sleep 1000

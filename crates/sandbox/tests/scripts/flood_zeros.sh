@@ -1,0 +1,3 @@
+#!/bin/sh
+# Announces an empty report and never stops.
+exec cat /dev/zero >&4

@@ -1,0 +1,4 @@
+#!/bin/sh
+echo "first line" >&2
+echo "no such device" >&2
+exit 71

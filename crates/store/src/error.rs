@@ -1,0 +1,131 @@
+//! What can go wrong with a ledger, each with the way out.
+
+use std::path::{Path, PathBuf};
+
+use sqlx::error::DatabaseError;
+
+/// Why the ledger could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("{ledger} is being written by another process; wait until it is done, then try again")]
+    Locked { ledger: String },
+    #[error("run {run} is driven by process {pid}; stop that process first, or only read the run")]
+    RunLocked { run: String, pid: String },
+    #[error(
+        "{ledger} is damaged: {what}; put back a copy, or move the file away to start a new one"
+    )]
+    Damaged { ledger: String, what: String },
+    #[error(
+        "{ledger} has schema {found}, and this program knows {known}; use the newer program or \
+         another ledger"
+    )]
+    NewerSchema { ledger: String, found: i64, known: i64 },
+    #[error("no space left for {ledger}; free some, then resume: nothing stored was lost")]
+    DiskFull { ledger: String },
+    #[error("{ledger} or its folder may not be written; change its permissions or copy it")]
+    ReadOnly { ledger: String },
+    #[error("{ledger} does not exist; check the path, or start a run to create it")]
+    Absent { ledger: String },
+    #[error("{ledger} cannot be opened: {why}; check the path and its permissions")]
+    CannotOpen { ledger: String, why: String },
+    #[error("lock file {path} cannot be used: {why}; check the permissions of its folder")]
+    LockFile { path: PathBuf, why: std::io::Error },
+    #[error(
+        "no run `{selector}` in the ledger; `@last` is the newest, a prefix of an id also does"
+    )]
+    UnknownRun { selector: String },
+    #[error("`{selector}` is the start of {matches} run ids; give more of it")]
+    AmbiguousRun { selector: String, matches: usize },
+    #[error("no attempt {attempt} in the ledger; list the attempts of its run")]
+    UnknownAttempt { attempt: String },
+    #[error("no task {hash} in the ledger; start a run from its folder first")]
+    UnknownTask { hash: String },
+    #[error("attempt {seq} cannot be {action}: it is {found}; read it again and go on from there")]
+    WrongState { seq: u32, action: &'static str, found: String },
+    #[error("run {run} already has {what}, and it is a different one; start a new run")]
+    AlreadySet { run: String, what: &'static str },
+    #[error("{what} cannot be stored: {why}; this is a defect of the caller")]
+    Unstorable { what: &'static str, why: String },
+    #[error("{ledger}: {why}; if it happens again, check the disk and the file")]
+    Failed { ledger: String, why: String },
+}
+
+/// What an error calls the ledger when it does not know the path.
+const UNNAMED: &str = "the ledger";
+
+impl StoreError {
+    pub(crate) fn damaged(what: impl Into<String>) -> Self {
+        Self::Damaged { ledger: UNNAMED.to_owned(), what: what.into() }
+    }
+
+    pub(crate) fn failed(why: impl Into<String>) -> Self {
+        Self::Failed { ledger: UNNAMED.to_owned(), why: why.into() }
+    }
+
+    /// Names the ledger by its path in the variants that speak of it.
+    pub(crate) fn at(mut self, path: &Path) -> Self {
+        match &mut self {
+            Self::Locked { ledger }
+            | Self::Damaged { ledger, .. }
+            | Self::NewerSchema { ledger, .. }
+            | Self::DiskFull { ledger }
+            | Self::ReadOnly { ledger }
+            | Self::Absent { ledger }
+            | Self::CannotOpen { ledger, .. }
+            | Self::Failed { ledger, .. } => *ledger = format!("ledger {}", path.display()),
+            Self::RunLocked { .. }
+            | Self::LockFile { .. }
+            | Self::UnknownRun { .. }
+            | Self::AmbiguousRun { .. }
+            | Self::UnknownAttempt { .. }
+            | Self::UnknownTask { .. }
+            | Self::WrongState { .. }
+            | Self::AlreadySet { .. }
+            | Self::Unstorable { .. } => {}
+        }
+        self
+    }
+
+    /// The same for an operating-system error at `path`.
+    pub(crate) fn of_io(error: &std::io::Error, path: &Path) -> Self {
+        use std::io::ErrorKind as Kind;
+        let ledger = UNNAMED.to_owned();
+        let found = match error.kind() {
+            Kind::PermissionDenied | Kind::ReadOnlyFilesystem => Self::ReadOnly { ledger },
+            Kind::StorageFull | Kind::QuotaExceeded => Self::DiskFull { ledger },
+            Kind::NotFound => Self::Absent { ledger },
+            _ => Self::CannotOpen { ledger, why: error.to_string() },
+        };
+        found.at(path)
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::Database(inner) => Self::of_database(inner.as_ref()),
+            sqlx::Error::PoolTimedOut => Self::Locked { ledger: UNNAMED.to_owned() },
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
+                Self::damaged(error.to_string())
+            }
+            sqlx::Error::Io(io) => Self::of_io(io, Path::new("")),
+            _ => Self::failed(error.to_string()),
+        }
+    }
+}
+
+impl StoreError {
+    fn of_database(error: &dyn DatabaseError) -> Self {
+        let ledger = UNNAMED.to_owned();
+        let code = error.code().and_then(|code| code.parse::<u32>().ok()).unwrap_or(0);
+        // The low byte is SQLite's primary result code.
+        match code & 0xff {
+            5 | 6 => Self::Locked { ledger },
+            8 => Self::ReadOnly { ledger },
+            11 | 26 => Self::Damaged { ledger, what: error.message().to_owned() },
+            13 => Self::DiskFull { ledger },
+            14 => Self::CannotOpen { ledger, why: error.message().to_owned() },
+            _ => Self::Failed { ledger, why: error.message().to_owned() },
+        }
+    }
+}

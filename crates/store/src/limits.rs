@@ -1,0 +1,20 @@
+//! Every cap of the ledger in one place.
+
+/// Texts longer than this are compressed, in bytes.
+pub const RAW_BYTES_MAX: usize = 4 * 1024;
+/// Largest artifact, in bytes before compression.
+pub const ARTIFACT_BYTES_MAX: usize = 256 << 20;
+/// zstd level of artifacts: they are written once, between two slow steps.
+pub const ZSTD_LEVEL: i32 = 6;
+/// How long a writer waits for another process to finish its transaction, in milliseconds.
+pub const BUSY_TIMEOUT_MS: u64 = 10_000;
+/// Connections that only read.
+pub const READERS_MAX: u32 = 4;
+/// How long opening waits for another process that creates or migrates, in milliseconds.
+pub const OPEN_WAIT_MS: u64 = 10_000;
+/// Pause between two looks at a held lock, in milliseconds.
+pub const LOCK_POLL_MS: u64 = 20;
+/// Longest provider error that is kept, in bytes.
+pub const ERROR_BYTES_MAX: usize = 2_000;
+/// Events read at once while a chain is verified.
+pub const EVENTS_AT_ONCE: i64 = 1_000;

@@ -1,0 +1,263 @@
+//! Opening a ledger: one connection that writes, a few that read, the schema brought up to date.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Connection, Sqlite, SqliteConnection, SqlitePool, Transaction};
+
+use crate::clock::Clock;
+use crate::error::StoreError;
+use crate::limits::{BUSY_TIMEOUT_MS, LOCK_POLL_MS, OPEN_WAIT_MS, READERS_MAX};
+use crate::lock::{LockFile, RunLock, beside, lock_run, try_lock};
+use crate::tables::meta;
+use crate::{AttemptId, Boundary, Result, RunId};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
+
+type Migrating<'a> =
+    Pin<Box<dyn Future<Output = std::result::Result<(), MigrateError>> + Send + 'a>>;
+
+/// Called right after a state of attempt `seq` is on disk.
+pub type BoundaryHook = Arc<dyn Fn(Boundary, u32) + Send + Sync>;
+
+/// An open ledger; clones share its connections.
+#[derive(Clone)]
+pub struct Store {
+    path: Arc<Path>,
+    /// Exactly one connection, so that a process never waits for itself.
+    writer: SqlitePool,
+    readers: SqlitePool,
+    clock: Clock,
+    ledger_id: Arc<str>,
+    hook: Option<BoundaryHook>,
+}
+
+/// A write transaction with what every row needs.
+pub(crate) struct Work {
+    pub(crate) tx: Transaction<'static, Sqlite>,
+    pub(crate) now_us: i64,
+    pub(crate) origin: Arc<str>,
+    clock: Clock,
+    path: Arc<Path>,
+}
+
+impl Store {
+    /// Opens the ledger at `path`, creates it and its folder where they are missing (readable by
+    /// the owner only), and brings its schema up to date.
+    ///
+    /// # Errors
+    /// A damaged, locked, read-only or newer ledger; a full disk.
+    pub async fn open(path: &Path) -> Result<Self> {
+        Self::open_with(path, Clock::system()).await
+    }
+
+    /// As [`Store::open`], with times and ids from `clock`.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn open_with(path: &Path, clock: Clock) -> Result<Self> {
+        create_private(path).map_err(|error| StoreError::of_io(&error, path))?;
+        let opened = Self::open_created(path, clock).await;
+        opened.map_err(|error| error.at(path))
+    }
+
+    async fn open_created(path: &Path, clock: Clock) -> Result<Self> {
+        // Two processes that create the same ledger must not migrate it at the same time.
+        let migrating = wait_for_lock(&beside(path, "open")).await?;
+        let writer = writer_pool(path).await?;
+        let ledger_id = {
+            let mut connection = writer.acquire().await?;
+            meta::is_known(&mut connection, newest_schema()).await?;
+            migrate(&mut connection).await.map_err(of_migration)?;
+            let now_us = clock.now_us();
+            let id = clock.new_id(now_us);
+            meta::ensure(&mut connection, newest_schema(), &id, now_us).await?
+        };
+        drop(migrating);
+        let readers = reader_pool(path).await?;
+        Ok(Self { path: path.into(), writer, readers, clock, ledger_id, hook: None })
+    }
+
+    /// Opens an existing ledger only to read it, while a run may be writing it.
+    ///
+    /// # Errors
+    /// An absent, damaged or newer ledger. Every write through it is a `ReadOnly` error.
+    pub async fn open_read_only(path: &Path) -> Result<Self> {
+        std::fs::metadata(path).map_err(|error| StoreError::of_io(&error, path))?;
+        let opened = Self::open_existing(path).await;
+        opened.map_err(|error| error.at(path))
+    }
+
+    async fn open_existing(path: &Path) -> Result<Self> {
+        let readers = reader_pool(path).await?;
+        let mut connection = readers.acquire().await?;
+        if !meta::is_known(&mut connection, newest_schema()).await? {
+            return Err(StoreError::damaged("it is a database, but not a ledger"));
+        }
+        let ledger_id = meta::ledger_id(&mut connection).await?;
+        drop(connection);
+        let (path, clock) = (path.into(), Clock::system());
+        Ok(Self { path, writer: readers.clone(), readers, clock, ledger_id, hook: None })
+    }
+
+    /// Has `hook` called right after each state of an attempt is on disk.
+    #[must_use]
+    pub fn with_boundary_hook(mut self, hook: BoundaryHook) -> Self {
+        self.hook = Some(hook);
+        self
+    }
+
+    /// The file of the ledger.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The id that this ledger was created with.
+    #[must_use]
+    pub fn ledger_id(&self) -> &str {
+        &self.ledger_id
+    }
+
+    /// Lets this process, and no other, drive `run` until the lock is dropped.
+    ///
+    /// # Errors
+    /// `RunLocked` with the process that holds it.
+    pub fn lock_run(&self, run: &RunId) -> Result<RunLock> {
+        lock_run(&self.path, run)
+    }
+
+    /// Closes every connection, so that the write-ahead log is folded into the file.
+    pub async fn close(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+
+    /// Checks the pages of the file.
+    ///
+    /// # Errors
+    /// `Damaged` with the first finding.
+    pub async fn check_file(&self) -> Result<()> {
+        let mut connection = self.readers.acquire().await?;
+        meta::check_pages(&mut connection).await.map_err(|error| error.at(&self.path))
+    }
+
+    /// Begins a write; the lock is taken now, so that what is read inside cannot change.
+    pub(crate) async fn write(&self) -> Result<Work> {
+        let begun = self.writer.begin_with("BEGIN IMMEDIATE").await;
+        let tx = begun.map_err(|error| StoreError::from(error).at(&self.path))?;
+        Ok(Work {
+            tx,
+            now_us: self.clock.now_us(),
+            origin: self.ledger_id.clone(),
+            clock: self.clock.clone(),
+            path: self.path.clone(),
+        })
+    }
+
+    /// Begins a read of one moment of the ledger.
+    pub(crate) async fn read(&self) -> Result<Transaction<'static, Sqlite>> {
+        self.readers.begin().await.map_err(|error| StoreError::from(error).at(&self.path))
+    }
+
+    /// Commits a step of an attempt and tells the hook.
+    pub(crate) async fn commit_step(&self, work: Work, state: Boundary, seq: u32) -> Result<()> {
+        work.commit().await?;
+        if let Some(hook) = &self.hook {
+            hook(state, seq);
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn writer_pool(&self) -> &SqlitePool {
+        &self.writer
+    }
+}
+
+impl Work {
+    pub(crate) async fn commit(self) -> Result<()> {
+        self.tx.commit().await.map_err(|error| StoreError::from(error).at(&self.path))
+    }
+
+    pub(crate) fn new_id(&self) -> String {
+        self.clock.new_id(self.now_us)
+    }
+
+    pub(crate) fn new_attempt_id(&self) -> AttemptId {
+        AttemptId::from(self.new_id())
+    }
+
+    pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
+        &mut self.tx
+    }
+}
+
+fn newest_schema() -> i64 {
+    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
+}
+
+/// Boxed: the compiler cannot see for every lifetime that the future of `run` is `Send`.
+fn migrate(connection: &mut SqliteConnection) -> Migrating<'_> {
+    Box::pin(MIGRATIONS.run_direct(None, connection, false))
+}
+
+fn of_migration(error: MigrateError) -> StoreError {
+    match error {
+        MigrateError::Execute(inner) | MigrateError::ExecuteMigration(inner, _) => inner.into(),
+        MigrateError::VersionMismatch(version) | MigrateError::VersionMissing(version) => {
+            StoreError::damaged(format!("its migration {version} is not this program's"))
+        }
+        other => StoreError::failed(other.to_string()),
+    }
+}
+
+fn create_private(path: &Path) -> std::io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    // SQLite gives its -wal and -shm files the permissions of the main file.
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600).open(path).map(drop)
+}
+
+async fn wait_for_lock(path: &Path) -> Result<LockFile> {
+    for _ in 0..OPEN_WAIT_MS / LOCK_POLL_MS {
+        if let Ok(file) = try_lock(path)? {
+            return Ok(file);
+        }
+        tokio::time::sleep(Duration::from_millis(LOCK_POLL_MS)).await;
+    }
+    Err(StoreError::Locked { ledger: String::new() })
+}
+
+fn connect_options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS))
+        .foreign_keys(true)
+}
+
+async fn writer_pool(path: &Path) -> Result<SqlitePool> {
+    let options = connect_options(path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full);
+    let pool = SqlitePoolOptions::new().max_connections(1);
+    let pool = pool.acquire_timeout(Duration::from_millis(3 * BUSY_TIMEOUT_MS));
+    // Connected once by hand: the pool would retry a lasting failure until its timeout.
+    sqlx::SqliteConnection::connect_with(&options).await?.close().await?;
+    Ok(pool.connect_with(options).await?)
+}
+
+async fn reader_pool(path: &Path) -> Result<SqlitePool> {
+    let options = connect_options(path).read_only(true);
+    let pool = SqlitePoolOptions::new().max_connections(READERS_MAX);
+    sqlx::SqliteConnection::connect_with(&options).await?.close().await?;
+    Ok(pool.connect_with(options).await?)
+}

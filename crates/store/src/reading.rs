@@ -1,0 +1,207 @@
+//! What is read back: the attempt in hand, the history of a search, numbers for people.
+
+use pipeline::attempt::{Attempt, Code, State, best};
+use pipeline::digest::Digest;
+use pipeline::prompt::Prompt;
+use pipeline::transcript::Usage;
+use pipeline::verdict::Kind;
+use sqlx::SqliteConnection;
+
+use crate::error::StoreError;
+use crate::open::Store;
+use crate::tables::attempt::Bare;
+use crate::tables::{artifact, attempt, build, call, candidate, evaluation, run, to_u64};
+use crate::{
+    AttemptDetail, AttemptId, AttemptRow, Booking, CallState, CandidateRow, Result, RunId,
+    RunSummary,
+};
+
+impl Store {
+    /// The attempt of a run that is not closed, with everything stored so far.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn attempt_in_hand(&self, run: &RunId) -> Result<Option<AttemptRow>> {
+        let mut tx = self.read().await?;
+        match attempt::in_hand(&mut tx, run).await? {
+            Some(bare) => full_row(&mut tx, bare).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The attempt with this id, with everything stored so far.
+    ///
+    /// # Errors
+    /// An unknown attempt.
+    pub async fn attempt(&self, id: &AttemptId) -> Result<AttemptRow> {
+        attempt_row(&mut *self.read().await?, id).await
+    }
+
+    /// The closed attempts of one task of a run, oldest first, as the search policy wants them.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn closed_attempts(&self, run: &RunId, task: &Digest) -> Result<Vec<Attempt>> {
+        let mut tx = self.read().await?;
+        let mut closed = Vec::new();
+        for bare in attempt::of_run(&mut tx, run).await? {
+            if bare.state == State::Closed && bare.task_hash == *task {
+                closed.push(closed_attempt(&mut tx, bare).await?);
+            }
+        }
+        Ok(closed)
+    }
+
+    /// Everything about attempt `seq` of a run, for people.
+    ///
+    /// # Errors
+    /// An unknown run or attempt.
+    pub async fn attempt_detail(&self, run: &RunId, seq: u32) -> Result<AttemptDetail> {
+        let mut tx = self.read().await?;
+        let task = run::get(&mut tx, run).await?.task_hash;
+        let id = attempt::id_of_seq(&mut tx, run, &task, seq).await?;
+        let attempt = attempt_row(&mut tx, &id).await?;
+        let calls = call::all(&mut tx, &id).await?;
+        Ok(AttemptDetail { attempt, calls: calls.into_iter().map(|call| call.row).collect() })
+    }
+
+    /// A run in numbers.
+    ///
+    /// # Errors
+    /// An unknown run.
+    pub async fn run_summary(&self, id: &RunId) -> Result<RunSummary> {
+        let mut tx = self.read().await?;
+        let run = run::get(&mut tx, id).await?;
+        let attempts = attempt::of_run(&mut tx, id).await?;
+        let mut summary = RunSummary {
+            run,
+            attempts: count(attempts.len()),
+            closed: count(attempts.iter().filter(|bare| bare.verdict.is_some()).count()),
+            verdicts: verdict_counts(&attempts),
+            usage: Usage::default(),
+            settled: Booking::default(),
+            reserved: Booking::default(),
+            lost: Booking::default(),
+            failed_calls: 0,
+            drifted: 0,
+            best_seq: best_seq(&mut tx, attempts).await?,
+        };
+        for sums in call::sums(&mut tx, id).await? {
+            add_sums(&mut summary, &sums)?;
+        }
+        Ok(summary)
+    }
+}
+
+/// An attempt with what every table holds about it.
+pub(crate) async fn attempt_row(
+    connection: &mut SqliteConnection,
+    id: &AttemptId,
+) -> Result<AttemptRow> {
+    let bare = attempt::get(connection, id).await?;
+    full_row(connection, bare).await
+}
+
+async fn full_row(connection: &mut SqliteConnection, bare: Bare) -> Result<AttemptRow> {
+    let call = call::newest(connection, &bare.id).await?;
+    let messages = call::messages(connection, &call.row.id).await?;
+    Ok(AttemptRow {
+        prompt: Prompt { mode: bare.ask.mode, messages },
+        reply: call::reply(connection, &call).await?,
+        call: call.row,
+        candidate: candidate_row(connection, &bare).await?,
+        build: build::of_attempt(connection, &bare.id).await?,
+        judgement: evaluation::of_attempt(connection, &bare.id).await?,
+        id: bare.id,
+        run_id: bare.run_id,
+        task_hash: bare.task_hash,
+        ask: bare.ask,
+        state: bare.state,
+        prompt_hash: bare.prompt_hash,
+        verdict: bare.verdict,
+        created_us: bare.created_us,
+        updated_us: bare.updated_us,
+    })
+}
+
+async fn candidate_row(
+    connection: &mut SqliteConnection,
+    bare: &Bare,
+) -> Result<Option<CandidateRow>> {
+    let (Some(id), Some(variant), Some(plan)) = (&bare.candidate_id, &bare.variant_id, &bare.plan)
+    else {
+        return Ok(None);
+    };
+    Ok(Some(CandidateRow {
+        id: id.clone(),
+        source: candidate::source(connection, id).await?,
+        plan_text: artifact::text(connection, plan).await?,
+        tunables: candidate::tunables(connection, variant).await?,
+    }))
+}
+
+async fn closed_attempt(connection: &mut SqliteConnection, bare: Bare) -> Result<Attempt> {
+    let call = call::newest(connection, &bare.id).await?;
+    let reply = call::reply(connection, &call).await?;
+    let candidate = candidate_row(connection, &bare).await?;
+    let judgement = evaluation::of_attempt(connection, &bare.id).await?;
+    let none = || StoreError::damaged(format!("closed attempt {} has no verdict", bare.id));
+    Ok(Attempt {
+        seq: bare.ask.seq,
+        mode: bare.ask.mode,
+        parent: bare.ask.parent,
+        verdict: bare.verdict.clone().ok_or_else(none)?,
+        code: candidate.map(|row| Code { source: row.source, plan: row.plan_text }),
+        reply: reply.map(|reply| reply.text).unwrap_or_default(),
+        diagnostics: build::diagnostics(connection, &bare.id).await?,
+        report: judgement.and_then(|row| row.report),
+    })
+}
+
+async fn best_seq(connection: &mut SqliteConnection, attempts: Vec<Bare>) -> Result<Option<u32>> {
+    let mut correct = Vec::new();
+    for bare in attempts {
+        if bare.verdict.as_ref().is_some_and(|verdict| verdict.is_correct()) {
+            correct.push(closed_attempt(connection, bare).await?);
+        }
+    }
+    Ok(best(&correct).map(|attempt| attempt.seq))
+}
+
+fn verdict_counts(attempts: &[Bare]) -> Vec<(Kind, u32)> {
+    let of_kind = |kind: Kind| {
+        let kinds = attempts.iter().filter_map(|bare| Some(bare.verdict.as_ref()?.kind));
+        count(kinds.filter(|found| *found == kind).count())
+    };
+    let counts = Kind::ALL.into_iter().map(|kind| (kind, of_kind(kind)));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
+fn add_sums(summary: &mut RunSummary, sums: &call::CallSums) -> Result<()> {
+    let calls = to_u64("a number of calls", sums.calls)?;
+    let worst_case = Booking {
+        calls,
+        tokens: to_u64("a sum of tokens", sums.reserved_tokens)?,
+        nusd: sums.reserved_nusd,
+    };
+    match sums.state()? {
+        CallState::Reserved | CallState::Sent => {
+            summary.reserved.calls += worst_case.calls;
+            summary.reserved.tokens += worst_case.tokens;
+            summary.reserved.nusd = summary.reserved.nusd.saturating_add(worst_case.nusd);
+        }
+        CallState::Settled => {
+            summary.usage = sums.usage()?;
+            let tokens = summary.usage.input_tokens + summary.usage.output_tokens;
+            summary.settled = Booking { calls, tokens, nusd: sums.cost_nusd };
+            summary.drifted = to_u64("a number of calls", sums.drifted)?;
+        }
+        CallState::Failed => summary.failed_calls = calls,
+        CallState::Lost => summary.lost = worst_case,
+    }
+    Ok(())
+}
+
+fn count(items: usize) -> u32 {
+    u32::try_from(items).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,348 @@
+//! What goes into the ledger and what comes out, as values.
+//!
+//! `New…` types are handed in; `…Row` types are read back. Money is in nano-dollars (`nusd`),
+//! times are microseconds UTC.
+
+use std::collections::BTreeMap;
+
+use pipeline::attempt::State;
+use pipeline::build::{BuildFacts, Diagnostic};
+use pipeline::device_facts::DeviceFacts;
+use pipeline::digest::Digest;
+use pipeline::next_step::Ask;
+use pipeline::prompt::Prompt;
+use pipeline::report::{Report, Stage};
+use pipeline::task::Task;
+use pipeline::transcript::Usage;
+use pipeline::verdict::{Kind, Verdict};
+
+use crate::ids::{AttemptId, CallId, RunId};
+
+/// An enum that is stored by name.
+macro_rules! named_enum {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$vdoc])* $variant,)+ }
+
+        impl $name {
+            /// Every value.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The name, as in the ledger.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+
+            /// The value with this name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.name() == name)
+            }
+        }
+    };
+}
+
+named_enum! {
+    /// What started a run.
+    RunKind {
+        /// The program asks a model by itself.
+        Auto = "auto",
+        /// A person submits candidates.
+        Manual = "manual",
+        /// Tunables are swept without a model.
+        Sweep = "sweep",
+        /// Recorded replies.
+        Replay = "replay",
+    }
+}
+
+named_enum! {
+    /// Where a run stands.
+    RunState {
+        /// Driven by a process, or left by one that died.
+        Running = "running",
+        /// The search came to its end.
+        Finished = "finished",
+        /// A budget, a deadline or a person ended it; it can be resumed.
+        Stopped = "stopped",
+        /// Our own error ended it; it can be resumed.
+        Failed = "failed",
+    }
+}
+
+named_enum! {
+    /// Where one call of a model stands.
+    CallState {
+        /// Its worst case is reserved; nothing was sent.
+        Reserved = "reserved",
+        /// Sent; the reply may already exist and cost money.
+        Sent = "sent",
+        /// Answered and paid.
+        Settled = "settled",
+        /// The provider refused or broke; nothing is booked.
+        Failed = "failed",
+        /// Sent by a process that died; booked at its reserved price for ever.
+        Lost = "lost",
+    }
+}
+
+/// A run to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRun<'a> {
+    pub kind: RunKind,
+    /// The settings as they were resolved, JSON.
+    pub settings_json: &'a str,
+    pub seed: Option<u64>,
+    pub judge_hash: &'a str,
+    pub toolchain_id: &'a str,
+    pub prompts_hash: &'a str,
+    pub task: NewTask<'a>,
+    pub device: &'a DeviceFacts,
+}
+
+/// A task with the files that it was read from.
+#[derive(Clone, Copy, Debug)]
+pub struct NewTask<'a> {
+    pub hash: &'a Digest,
+    pub name: &'a str,
+    /// Path inside the task's folder → bytes.
+    pub files: &'a BTreeMap<String, Vec<u8>>,
+}
+
+impl<'a> NewTask<'a> {
+    /// `task`, as it was read from `files`.
+    #[must_use]
+    pub fn of(task: &'a Task, files: &'a BTreeMap<String, Vec<u8>>) -> Self {
+        Self { hash: &task.hash, name: &task.spec.name, files }
+    }
+}
+
+/// The worst case of one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reservation {
+    /// Input and output tokens together.
+    pub tokens: u64,
+    pub nusd: i64,
+}
+
+/// The provider and model that a call goes to.
+#[derive(Clone, Copy, Debug)]
+pub struct CallTarget<'a> {
+    pub provider: &'a str,
+    pub model: &'a str,
+}
+
+/// A reply with its final price.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettledReply {
+    pub text: String,
+    pub usage: Usage,
+    pub finish_reason: String,
+    /// The model that answered, as the provider names it.
+    pub model: String,
+    pub latency_ms: u64,
+    pub cost_nusd: i64,
+    /// True when a recorded reply answered another prompt than the one asked.
+    pub drift: bool,
+}
+
+/// What a reply held.
+#[derive(Clone, Copy, Debug)]
+pub struct NewCandidate<'a> {
+    pub id: &'a Digest,
+    /// Normalised CUDA source.
+    pub source: &'a str,
+    /// The plan as the reply wrote it.
+    pub plan_text: &'a str,
+    /// Values of the tunables that are built.
+    pub tunables: &'a BTreeMap<String, i64>,
+}
+
+/// What the compiler said.
+#[derive(Clone, Copy, Debug)]
+pub struct NewBuild<'a> {
+    pub id: &'a Digest,
+    /// `None` when it did not compile.
+    pub facts: Option<&'a BuildFacts>,
+    pub diagnostics: &'a [Diagnostic],
+    pub log: &'a str,
+    pub ptx: Option<&'a str>,
+    pub cubin: Option<&'a [u8]>,
+    /// Why it may not run; `None` when it may.
+    pub verdict: Option<&'a Verdict>,
+}
+
+/// What the judge found.
+#[derive(Clone, Copy, Debug)]
+pub struct NewJudgement<'a> {
+    pub stage: Stage,
+    /// `None` when the candidate was turned away before it had an identity to run under.
+    pub eval_key: Option<&'a Digest>,
+    pub verdict: &'a Verdict,
+    pub report: Option<&'a Report>,
+    /// True when an earlier evaluation with the same key was used.
+    pub from_cache: bool,
+}
+
+/// A run as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRow {
+    pub id: RunId,
+    pub kind: RunKind,
+    pub settings_json: String,
+    pub seed: Option<u64>,
+    pub judge_hash: String,
+    pub toolchain_id: String,
+    pub prompts_hash: String,
+    pub task_hash: Digest,
+    pub task_name: String,
+    pub device_id: String,
+    pub state: RunState,
+    /// Why it ended.
+    pub reason: Option<String>,
+    pub started_us: i64,
+    pub ended_us: Option<i64>,
+}
+
+/// An attempt with everything stored so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptRow {
+    pub id: AttemptId,
+    pub run_id: RunId,
+    pub task_hash: Digest,
+    pub ask: Ask,
+    pub state: State,
+    pub prompt: Prompt,
+    pub prompt_hash: Digest,
+    /// The newest call.
+    pub call: CallRow,
+    pub reply: Option<SettledReply>,
+    pub candidate: Option<CandidateRow>,
+    pub build: Option<BuildRow>,
+    pub judgement: Option<JudgementRow>,
+    /// The final verdict; present once the attempt is closed.
+    pub verdict: Option<Verdict>,
+    pub created_us: i64,
+    pub updated_us: i64,
+}
+
+/// One call of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRow {
+    pub id: CallId,
+    /// 0-based, per attempt.
+    pub try_index: u32,
+    pub provider: String,
+    pub model: String,
+    /// What the provider gave for it, to ask again after a restart.
+    pub ticket: Option<String>,
+    pub state: CallState,
+    pub reservation: Reservation,
+    pub usage: Option<Usage>,
+    pub cost_nusd: Option<i64>,
+    pub drift: bool,
+    /// Class and message of a provider's failure.
+    pub error: Option<(String, String)>,
+    pub created_us: i64,
+    pub updated_us: i64,
+}
+
+/// The candidate of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CandidateRow {
+    pub id: Digest,
+    pub source: String,
+    pub plan_text: String,
+    pub tunables: BTreeMap<String, i64>,
+}
+
+/// The build of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildRow {
+    pub id: Digest,
+    pub facts: Option<BuildFacts>,
+    pub diagnostics: Vec<Diagnostic>,
+    pub log: String,
+    pub ptx: Option<String>,
+    pub cubin: Option<Vec<u8>>,
+    /// Why it may not run; `None` when it may.
+    pub verdict: Option<Verdict>,
+}
+
+/// The judge's verdict on an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgementRow {
+    pub stage: Stage,
+    pub eval_key: Option<Digest>,
+    pub verdict: Verdict,
+    pub report: Option<Report>,
+    pub from_cache: bool,
+}
+
+/// Everything about one attempt, for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptDetail {
+    pub attempt: AttemptRow,
+    /// Every call, oldest first.
+    pub calls: Vec<CallRow>,
+}
+
+/// A program that must never run again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DangerRow {
+    pub key: Digest,
+    /// What it did, in words.
+    pub what: String,
+    pub first_seen_us: i64,
+}
+
+/// Tokens and money of one kind of booking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Booking {
+    pub calls: u64,
+    pub tokens: u64,
+    pub nusd: i64,
+}
+
+/// A run in numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSummary {
+    pub run: RunRow,
+    pub attempts: u32,
+    pub closed: u32,
+    /// Closed attempts by kind of verdict, in the order of the kinds, zeros left out.
+    pub verdicts: Vec<(Kind, u32)>,
+    /// Input and output tokens of the settled calls.
+    pub usage: Usage,
+    /// Answered calls, at their price.
+    pub settled: Booking,
+    /// Calls that may still be answered, at their worst case.
+    pub reserved: Booking,
+    /// Calls of dead processes, at their worst case.
+    pub lost: Booking,
+    /// Calls that a provider refused or broke.
+    pub failed_calls: u64,
+    /// Replies that had been recorded for another prompt.
+    pub drifted: u64,
+    /// The best correct attempt.
+    pub best_seq: Option<u32>,
+}
+
+impl RunSummary {
+    /// What counts against a cap in nano-dollars: settled, reserved and lost together.
+    #[must_use]
+    pub fn booked_nusd(&self) -> i64 {
+        self.settled.nusd.saturating_add(self.reserved.nusd).saturating_add(self.lost.nusd)
+    }
+}
+
+/// What following a run's chain of events found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chain {
+    /// Every event follows from the one before; `head` is the hash of the last.
+    Intact { events: u64, head: Digest },
+    /// The first event that is missing, changed or out of place.
+    Broken { seq: u64 },
+}

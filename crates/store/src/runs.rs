@@ -1,0 +1,189 @@
+//! Runs, the tasks they work on, what is remembered across them.
+
+use std::collections::BTreeMap;
+
+use pipeline::digest::Digest;
+use pipeline::report::Report;
+use pipeline::verdict::Verdict;
+use serde_json::json;
+
+use crate::error::StoreError;
+use crate::open::Store;
+use crate::tables::{artifact, build, danger, evaluation, event, run, task};
+use crate::{BuildRow, Chain, DangerRow, NewRun, Result, RunId, RunRow, RunState};
+
+impl Store {
+    /// Begins a run: stores its settings, task and device, and its first event.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub async fn start_run(&self, new: &NewRun<'_>) -> Result<RunId> {
+        let mut work = self.write().await?;
+        let id = RunId::from(work.new_id());
+        task::put(&mut work, &new.task).await?;
+        let device = task::put_device(&mut work, new.device).await?;
+        run::insert(&mut work, &id, new, &device).await?;
+        let body = json!({
+            "kind": new.kind.name(),
+            "settings": Digest::of_bytes(new.settings_json.as_bytes()),
+            "task": new.task.hash,
+            "device": device,
+            "judge": new.judge_hash,
+            "toolchain": new.toolchain_id,
+            "prompts": new.prompts_hash,
+        });
+        event::append(&mut work, &id, "run_started", &body).await?;
+        work.commit().await?;
+        Ok(id)
+    }
+
+    /// Ends a run, or notes why it stands still.
+    ///
+    /// # Errors
+    /// An unknown run.
+    pub async fn finish_run(&self, id: &RunId, state: RunState, reason: &str) -> Result<()> {
+        let mut work = self.write().await?;
+        run::set_state(&mut work, id, state, Some(reason)).await?;
+        let body = json!({ "state": state.name(), "reason": reason });
+        event::append(&mut work, id, "run_finished", &body).await?;
+        work.commit().await
+    }
+
+    /// Has a run go on.
+    ///
+    /// # Errors
+    /// An unknown run.
+    pub async fn reopen_run(&self, id: &RunId) -> Result<()> {
+        let mut work = self.write().await?;
+        run::set_state(&mut work, id, RunState::Running, None).await?;
+        event::append(&mut work, id, "run_reopened", &json!({})).await?;
+        work.commit().await
+    }
+
+    /// The run with this id.
+    ///
+    /// # Errors
+    /// An unknown run.
+    pub async fn run(&self, id: &RunId) -> Result<RunRow> {
+        run::get(&mut *self.read().await?, id).await
+    }
+
+    /// Every run, newest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn list_runs(&self) -> Result<Vec<RunRow>> {
+        run::list(&mut *self.read().await?).await
+    }
+
+    /// The run that `selector` means: a full id, a start of exactly one id, or `@last`.
+    ///
+    /// # Errors
+    /// No run, or more than one.
+    pub async fn resolve_run(&self, selector: &str) -> Result<RunId> {
+        let mut tx = self.read().await?;
+        let unknown = || run::unknown(selector);
+        if selector == "@last" {
+            return run::newest(&mut tx).await?.ok_or_else(unknown);
+        }
+        if selector.is_empty() {
+            return Err(unknown());
+        }
+        let mut found = run::ids_with_prefix(&mut tx, selector).await?;
+        match (found.pop(), found.len()) {
+            (Some(id), 0) => Ok(id),
+            (Some(_), others) => {
+                let selector = selector.to_owned();
+                Err(StoreError::AmbiguousRun { selector, matches: others + 1 })
+            }
+            (None, _) => Err(unknown()),
+        }
+    }
+
+    /// Keeps the seeds of a run's hidden inputs; the same ones may be put again.
+    ///
+    /// # Errors
+    /// Other seeds are there already.
+    pub async fn put_secret_seeds(&self, id: &RunId, seeds_json: &str) -> Result<()> {
+        let mut work = self.write().await?;
+        run::insert_seeds(&mut work, id, seeds_json).await?;
+        if run::seeds(work.connection(), id).await?.as_deref() != Some(seeds_json) {
+            return Err(StoreError::AlreadySet { run: id.to_string(), what: "secret seeds" });
+        }
+        work.commit().await
+    }
+
+    /// The seeds of a run's hidden inputs; never to be shown or exported.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn secret_seeds(&self, id: &RunId) -> Result<Option<String>> {
+        run::seeds(&mut *self.read().await?, id).await
+    }
+
+    /// The files that a task was read from: path inside its folder → bytes.
+    ///
+    /// # Errors
+    /// An unknown task.
+    pub async fn task_files(&self, hash: &Digest) -> Result<BTreeMap<String, Vec<u8>>> {
+        task::files(&mut *self.read().await?, hash).await
+    }
+
+    /// The verdict of an earlier evaluation with this key, whichever run made it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn verdict_of_eval_key(&self, key: &Digest) -> Result<Option<(Verdict, Report)>> {
+        evaluation::of_key(&mut *self.read().await?, key).await
+    }
+
+    /// A successful compile with this id, whichever run made it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn build_of_id(&self, id: &Digest) -> Result<Option<BuildRow>> {
+        build::find(&mut *self.read().await?, id).await
+    }
+
+    /// What is known about a program that must not run again.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn danger(&self, key: &Digest) -> Result<Option<DangerRow>> {
+        danger::get(&mut *self.read().await?, key).await
+    }
+
+    /// Remembers a program that hung or faulted, for ever; the first word about it stays.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub async fn put_danger(&self, key: &Digest, what: &str) -> Result<()> {
+        let mut work = self.write().await?;
+        danger::put(&mut work, key, what).await?;
+        work.commit().await
+    }
+
+    /// Bytes of an artifact, checked against its hash.
+    ///
+    /// # Errors
+    /// A missing or changed artifact is `Damaged`.
+    pub async fn artifact(&self, hash: &Digest) -> Result<Vec<u8>> {
+        artifact::get(&mut *self.read().await?, hash.as_str()).await
+    }
+
+    /// Follows a run's chain of events from the first to the head.
+    ///
+    /// # Errors
+    /// An unknown run; a broken chain is a value.
+    pub async fn verify_chain(&self, id: &RunId) -> Result<Chain> {
+        event::verify(&mut *self.read().await?, id).await
+    }
+
+    /// Number and kind of a run's events, oldest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn event_kinds(&self, id: &RunId) -> Result<Vec<(u64, String)>> {
+        event::kinds(&mut *self.read().await?, id).await
+    }
+}

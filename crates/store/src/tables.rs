@@ -1,0 +1,58 @@
+//! The SQL, one file for each table or pair of tables that belong together.
+//!
+//! Functions that write take a [`crate::open::Work`]; functions that read take a connection.
+
+pub(crate) mod artifact;
+pub(crate) mod attempt;
+pub(crate) mod build;
+pub(crate) mod call;
+pub(crate) mod candidate;
+pub(crate) mod danger;
+pub(crate) mod evaluation;
+pub(crate) mod event;
+pub(crate) mod meta;
+pub(crate) mod run;
+pub(crate) mod task;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Result;
+use crate::error::StoreError;
+
+/// A value as JSON that is known to read back as the same value.
+pub(crate) fn to_json<T>(what: &'static str, value: &T) -> Result<String>
+where
+    T: Serialize + DeserializeOwned + PartialEq,
+{
+    let unstorable = |why: String| StoreError::Unstorable { what, why };
+    let json = serde_json::to_string(value).map_err(|error| unstorable(error.to_string()))?;
+    match serde_json::from_str::<T>(&json) {
+        Ok(back) if back == *value => Ok(json),
+        Ok(_) => Err(unstorable("a number in it is not finite".to_owned())),
+        Err(error) => Err(unstorable(error.to_string())),
+    }
+}
+
+pub(crate) fn of_json<T: DeserializeOwned>(what: &str, json: &str) -> Result<T> {
+    serde_json::from_str(json)
+        .map_err(|error| StoreError::damaged(format!("{what} does not read back: {error}")))
+}
+
+/// The value that a stored name stands for.
+pub(crate) fn of_name<T>(what: &str, name: &str, value: Option<T>) -> Result<T> {
+    value.ok_or_else(|| StoreError::damaged(format!("{what} `{name}` is unknown")))
+}
+
+pub(crate) fn to_i64(what: &'static str, value: u64) -> Result<i64> {
+    i64::try_from(value)
+        .map_err(|_| StoreError::Unstorable { what, why: format!("{value} is too large") })
+}
+
+pub(crate) fn to_u64(what: &str, value: i64) -> Result<u64> {
+    u64::try_from(value).map_err(|_| StoreError::damaged(format!("{what} is negative: {value}")))
+}
+
+pub(crate) fn to_u32(what: &str, value: i64) -> Result<u32> {
+    u32::try_from(value).map_err(|_| StoreError::damaged(format!("{what} is no count: {value}")))
+}

@@ -1,0 +1,154 @@
+//! Tables `evaluation` and `case_result`: what the judge found.
+
+use pipeline::digest::Digest;
+use pipeline::report::{CaseReport, CaseStatus, Report, Stage};
+use pipeline::verdict::{Reason, Verdict};
+use serde_json::json;
+use sqlx::SqliteConnection;
+
+use super::attempt::verdict_of;
+use super::{artifact, of_json, of_name, to_json};
+use crate::error::StoreError;
+use crate::open::Work;
+use crate::{AttemptId, JudgementRow, NewJudgement, Result};
+
+/// Stages by the names that they are stored under.
+const STAGES: [(Stage, &str); 1] = [(Stage::Search, "search")];
+
+/// The name of a stage, as in the ledger.
+pub(crate) fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Search => STAGES[0].1,
+    }
+}
+
+/// Stores a judgement with its cases; returns the hash of the report.
+pub(crate) async fn insert(
+    work: &mut Work,
+    attempt: &AttemptId,
+    variant: &Digest,
+    new: &NewJudgement<'_>,
+) -> Result<Option<Digest>> {
+    let report = new.report.map(|report| to_json("the report", report)).transpose()?;
+    let report = artifact::put_optional(work, report.as_deref().map(str::as_bytes)).await?;
+    let id = work.new_id();
+    let query = "INSERT INTO evaluation
+                 (id, attempt_id, variant_id, eval_key, stage, device_id, kind, reason, detail,
+                  report, from_cache, created_us, origin)
+                 SELECT $1, $2, $3, $4, $5, run.device_id, $6, $7, $8, $9, $10, $11, $12
+                 FROM attempt JOIN run ON run.id = attempt.run_id WHERE attempt.id = $2";
+    sqlx::query(query)
+        .bind(&id)
+        .bind(attempt.as_str())
+        .bind(variant.as_str())
+        .bind(new.eval_key.map(Digest::as_str))
+        .bind(stage_name(new.stage))
+        .bind(new.verdict.kind.name())
+        .bind(new.verdict.reason.map(Reason::code))
+        .bind(&new.verdict.detail)
+        .bind(report.as_ref().map(Digest::as_str))
+        .bind(new.from_cache)
+        .bind(work.now_us)
+        .bind(work.origin.to_string())
+        .execute(work.connection())
+        .await?;
+    for (position, case) in (0..).zip(new.report.iter().flat_map(|report| &report.cases)) {
+        insert_case(work, &id, position, case).await?;
+    }
+    Ok(report)
+}
+
+async fn insert_case(work: &mut Work, id: &str, position: u32, case: &CaseReport) -> Result<()> {
+    let gates: Vec<_> = case
+        .checks
+        .iter()
+        .map(|check| {
+            json!({
+                "output": check.output, "wrong": check.wrong, "worst_ratio": check.worst_ratio,
+                "norm_error": check.norm_error, "failure": check.failure.map(Reason::code),
+            })
+        })
+        .collect();
+    let worst = case.checks.iter().map(|check| check.worst_ratio).reduce(f64::max);
+    let status = match &case.status {
+        CaseStatus::Passed => "passed",
+        CaseStatus::Failed { .. } => "failed",
+        CaseStatus::NotRun => "not_run",
+    };
+    let query = r#"INSERT INTO case_result
+                   (evaluation_id, position, "case", distribution, hidden, status, gates, worst,
+                    origin)
+                   VALUES ($1, $2, $3, $4, 0, $5, $6, $7, $8)"#;
+    sqlx::query(query)
+        .bind(id)
+        .bind(position)
+        .bind(&case.case)
+        .bind(to_json("a distribution", &case.distribution)?)
+        .bind(status)
+        .bind(serde_json::Value::from(gates).to_string())
+        .bind(worst)
+        .bind(work.origin.to_string())
+        .execute(work.connection())
+        .await?;
+    Ok(())
+}
+
+#[derive(sqlx::FromRow)]
+struct Stored {
+    eval_key: Option<String>,
+    stage: String,
+    kind: String,
+    reason: Option<String>,
+    detail: String,
+    report: Option<String>,
+    from_cache: bool,
+}
+
+impl Stored {
+    fn verdict(&self) -> Result<Verdict> {
+        verdict_of(&self.kind, self.reason.as_deref(), Some(self.detail.clone()))
+    }
+}
+
+/// The newest judgement of an attempt.
+pub(crate) async fn of_attempt(
+    connection: &mut SqliteConnection,
+    attempt: &AttemptId,
+) -> Result<Option<JudgementRow>> {
+    let query = "SELECT * FROM evaluation WHERE attempt_id = $1 ORDER BY rowid DESC LIMIT 1";
+    let stored: Option<Stored> =
+        sqlx::query_as(query).bind(attempt.as_str()).fetch_optional(&mut *connection).await?;
+    let Some(stored) = stored else { return Ok(None) };
+    let report = match &stored.report {
+        Some(hash) => Some(report_of(connection, hash).await?),
+        None => None,
+    };
+    let stage = STAGES.into_iter().find(|(_, name)| *name == stored.stage).map(|(stage, _)| stage);
+    Ok(Some(JudgementRow {
+        stage: of_name("stage", &stored.stage, stage)?,
+        verdict: stored.verdict()?,
+        eval_key: stored.eval_key.map(Digest::from),
+        report,
+        from_cache: stored.from_cache,
+    }))
+}
+
+async fn report_of(connection: &mut SqliteConnection, hash: &str) -> Result<Report> {
+    of_json("report", &artifact::text(connection, hash).await?)
+}
+
+/// The first verdict under this key that has a report.
+pub(crate) async fn of_key(
+    connection: &mut SqliteConnection,
+    key: &Digest,
+) -> Result<Option<(Verdict, Report)>> {
+    let query = "SELECT * FROM evaluation WHERE eval_key = $1 AND report IS NOT NULL
+                 ORDER BY rowid LIMIT 1";
+    let stored: Option<Stored> =
+        sqlx::query_as(query).bind(key.as_str()).fetch_optional(&mut *connection).await?;
+    let Some(stored) = stored else { return Ok(None) };
+    let hash = stored.report.as_deref();
+    let hash = hash.ok_or_else(|| StoreError::damaged(format!("evaluation {key}")))?;
+    let report = report_of(connection, hash).await?;
+    Ok(Some((stored.verdict()?, report)))
+}

@@ -1,0 +1,107 @@
+//! Table `event`: the append-only log of a run, each row carrying the hash of the one before.
+
+use pipeline::digest::Digest;
+use serde_json::Value;
+use sqlx::SqliteConnection;
+
+use super::{run, to_i64, to_u64};
+use crate::limits::EVENTS_AT_ONCE;
+use crate::open::Work;
+use crate::{Chain, Result, RunId};
+
+/// The `prev_hash` of a run's first event.
+pub(crate) const FIRST_PREV_HASH: &str = "";
+
+/// Appends one event.
+pub(crate) async fn append(work: &mut Work, run: &RunId, kind: &str, body: &Value) -> Result<()> {
+    let (count, prev_hash) = run::event_head(work.connection(), run).await?;
+    let (seq, body) = (count + 1, body.to_string());
+    let hash = hash_of(&prev_hash, run, seq, kind, &body);
+    let query = "INSERT INTO event
+                 (run_id, seq, prev_hash, hash, kind, body, created_us, origin)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    sqlx::query(query)
+        .bind(run.as_str())
+        .bind(to_i64("an event's number", seq)?)
+        .bind(prev_hash)
+        .bind(hash.as_str())
+        .bind(kind)
+        .bind(body)
+        .bind(work.now_us)
+        .bind(work.origin.to_string())
+        .execute(work.connection())
+        .await?;
+    run::set_event_head(work, run, seq, &hash).await
+}
+
+fn hash_of(prev_hash: &str, run: &RunId, seq: u64, kind: &str, body: &str) -> Digest {
+    let seq = seq.to_string();
+    let parts = [prev_hash, run.as_str(), &seq, kind, body].map(str::as_bytes);
+    Digest::of_parts("event", &parts)
+}
+
+/// Follows the chain of a run from its first event to the head that the run names.
+pub(crate) async fn verify(connection: &mut SqliteConnection, run: &RunId) -> Result<Chain> {
+    let (count, head) = run::event_head(&mut *connection, run).await?;
+    let (mut seq, mut last) = (0, FIRST_PREV_HASH.to_owned());
+    loop {
+        let rows = page(connection, run, seq).await?;
+        if rows.is_empty() {
+            break;
+        }
+        for row in rows {
+            seq += 1;
+            match row.follows(run, seq, &last) {
+                Some(hash) => last = hash,
+                None => return Ok(Chain::Broken { seq }),
+            }
+        }
+    }
+    if seq == count && last == head {
+        Ok(Chain::Intact { events: seq, head: Digest::from(head) })
+    } else {
+        Ok(Chain::Broken { seq: seq.min(count) + 1 })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct EventRow {
+    seq: i64,
+    prev_hash: String,
+    hash: String,
+    kind: String,
+    body: String,
+}
+
+impl EventRow {
+    /// The row's hash, if it is number `seq` and follows `last`.
+    fn follows(self, run: &RunId, seq: u64, last: &str) -> Option<String> {
+        let right = u64::try_from(self.seq) == Ok(seq)
+            && self.prev_hash == last
+            && hash_of(last, run, seq, &self.kind, &self.body).as_str() == self.hash;
+        right.then_some(self.hash)
+    }
+}
+
+async fn page(connection: &mut SqliteConnection, run: &RunId, after: u64) -> Result<Vec<EventRow>> {
+    let query = "SELECT seq, prev_hash, hash, kind, body FROM event
+                 WHERE run_id = $1 ORDER BY seq LIMIT $2 OFFSET $3";
+    let rows = sqlx::query_as(query)
+        .bind(run.as_str())
+        .bind(EVENTS_AT_ONCE)
+        .bind(to_i64("an event's number", after)?)
+        .fetch_all(connection)
+        .await?;
+    Ok(rows)
+}
+
+/// Number and kind of every event, oldest first.
+pub(crate) async fn kinds(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+) -> Result<Vec<(u64, String)>> {
+    let query = "SELECT seq, kind FROM event WHERE run_id = $1 ORDER BY seq";
+    let rows: Vec<(i64, String)> =
+        sqlx::query_as(query).bind(run.as_str()).fetch_all(connection).await?;
+    rows.into_iter().map(|(seq, kind)| Ok((to_u64("an event's number", seq)?, kind))).collect()
+}

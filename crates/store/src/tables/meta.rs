@@ -1,0 +1,53 @@
+//! Table `meta`: which schema, which ledger.
+
+use std::sync::Arc;
+
+use sqlx::SqliteConnection;
+
+use crate::Result;
+use crate::error::StoreError;
+
+/// Refuses a ledger that a newer program has changed; false for a file without our tables.
+pub(crate) async fn is_known(connection: &mut SqliteConnection, known: i64) -> Result<bool> {
+    let query = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'";
+    let exists: i64 = sqlx::query_scalar(query).fetch_one(&mut *connection).await?;
+    if exists == 0 {
+        return Ok(false);
+    }
+    let found: Option<i64> =
+        sqlx::query_scalar("SELECT max(schema) FROM meta").fetch_one(connection).await?;
+    match found {
+        Some(found) if found > known => {
+            Err(StoreError::NewerSchema { ledger: String::new(), found, known })
+        }
+        Some(_) | None => Ok(true),
+    }
+}
+
+/// Writes the row of a new ledger or the new schema of an old one; returns the ledger's id.
+pub(crate) async fn ensure(
+    connection: &mut SqliteConnection,
+    schema: i64,
+    new_id: &str,
+    now_us: i64,
+) -> Result<Arc<str>> {
+    let insert = "INSERT INTO meta (schema, ledger_id, created_us)
+                  SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT 1 FROM meta)";
+    sqlx::query(insert).bind(schema).bind(new_id).bind(now_us).execute(&mut *connection).await?;
+    let update = "UPDATE meta SET schema = $1 WHERE schema < $1";
+    sqlx::query(update).bind(schema).execute(&mut *connection).await?;
+    ledger_id(connection).await
+}
+
+pub(crate) async fn ledger_id(connection: &mut SqliteConnection) -> Result<Arc<str>> {
+    let query = "SELECT ledger_id FROM meta LIMIT 1";
+    let id: Option<String> = sqlx::query_scalar(query).fetch_optional(connection).await?;
+    let id = id.ok_or_else(|| StoreError::damaged("it has no id"))?;
+    Ok(id.into())
+}
+
+pub(crate) async fn check_pages(connection: &mut SqliteConnection) -> Result<()> {
+    let finding: String =
+        sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(connection).await?;
+    if finding == "ok" { Ok(()) } else { Err(StoreError::damaged(finding)) }
+}

@@ -1,0 +1,182 @@
+//! Tables `run` and `secret_seed`.
+
+use pipeline::digest::Digest;
+use sqlx::SqliteConnection;
+
+use super::event::FIRST_PREV_HASH;
+use super::{of_name, to_i64, to_u64};
+use crate::error::StoreError;
+use crate::open::Work;
+use crate::{NewRun, Result, RunId, RunKind, RunRow, RunState};
+
+pub(crate) async fn insert(
+    work: &mut Work,
+    id: &RunId,
+    run: &NewRun<'_>,
+    device_id: &str,
+) -> Result<()> {
+    let query = "INSERT INTO run
+                 (id, kind, settings, seed, judge_hash, toolchain_id, prompts_hash, task_hash,
+                  device_id, state, event_count, event_head, started_us, origin)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, $13)";
+    sqlx::query(query)
+        .bind(id.as_str())
+        .bind(run.kind.name())
+        .bind(run.settings_json)
+        .bind(run.seed.map(|seed| seed.to_string()))
+        .bind(run.judge_hash)
+        .bind(run.toolchain_id)
+        .bind(run.prompts_hash)
+        .bind(run.task.hash.as_str())
+        .bind(device_id)
+        .bind(RunState::Running.name())
+        .bind(FIRST_PREV_HASH)
+        .bind(work.now_us)
+        .bind(work.origin.to_string())
+        .execute(work.connection())
+        .await?;
+    Ok(())
+}
+
+/// Sets the state; a run that is not running gets an end and a reason.
+pub(crate) async fn set_state(
+    work: &mut Work,
+    id: &RunId,
+    state: RunState,
+    reason: Option<&str>,
+) -> Result<()> {
+    let ended_us = (state != RunState::Running).then_some(work.now_us);
+    let query = "UPDATE run SET state = $2, reason = $3, ended_us = $4 WHERE id = $1";
+    let done = sqlx::query(query)
+        .bind(id.as_str())
+        .bind(state.name())
+        .bind(reason)
+        .bind(ended_us)
+        .execute(work.connection())
+        .await?;
+    if done.rows_affected() == 1 { Ok(()) } else { Err(unknown(id.as_str())) }
+}
+
+/// Number and hash of the last event.
+pub(crate) async fn event_head(
+    connection: &mut SqliteConnection,
+    id: &RunId,
+) -> Result<(u64, String)> {
+    let query = "SELECT event_count, event_head FROM run WHERE id = $1";
+    let row: Option<(i64, String)> =
+        sqlx::query_as(query).bind(id.as_str()).fetch_optional(connection).await?;
+    let (count, head) = row.ok_or_else(|| unknown(id.as_str()))?;
+    Ok((to_u64("the number of events", count)?, head))
+}
+
+pub(crate) async fn set_event_head(
+    work: &mut Work,
+    id: &RunId,
+    count: u64,
+    hash: &Digest,
+) -> Result<()> {
+    let query = "UPDATE run SET event_count = $2, event_head = $3 WHERE id = $1";
+    sqlx::query(query)
+        .bind(id.as_str())
+        .bind(to_i64("the number of events", count)?)
+        .bind(hash.as_str())
+        .execute(work.connection())
+        .await?;
+    Ok(())
+}
+
+#[derive(sqlx::FromRow)]
+struct Stored {
+    id: String,
+    kind: String,
+    settings: String,
+    seed: Option<String>,
+    judge_hash: String,
+    toolchain_id: String,
+    prompts_hash: String,
+    task_hash: String,
+    task_name: String,
+    device_id: String,
+    state: String,
+    reason: Option<String>,
+    started_us: i64,
+    ended_us: Option<i64>,
+}
+
+impl Stored {
+    fn row(self) -> Result<RunRow> {
+        let bad_seed = || StoreError::damaged(format!("the seed of run {}", self.id));
+        let seed = self.seed.as_deref().map(|seed| seed.parse().map_err(|_| bad_seed()));
+        Ok(RunRow {
+            kind: of_name("kind of run", &self.kind, RunKind::from_name(&self.kind))?,
+            seed: seed.transpose()?,
+            state: of_name("state of a run", &self.state, RunState::from_name(&self.state))?,
+            id: RunId::from(self.id),
+            settings_json: self.settings,
+            judge_hash: self.judge_hash,
+            toolchain_id: self.toolchain_id,
+            prompts_hash: self.prompts_hash,
+            task_hash: Digest::from(self.task_hash),
+            task_name: self.task_name,
+            device_id: self.device_id,
+            reason: self.reason,
+            started_us: self.started_us,
+            ended_us: self.ended_us,
+        })
+    }
+}
+
+pub(crate) async fn get(connection: &mut SqliteConnection, id: &RunId) -> Result<RunRow> {
+    let query = "SELECT run.*, task.name AS task_name FROM run
+                 JOIN task ON task.hash = run.task_hash WHERE run.id = $1";
+    let stored: Option<Stored> =
+        sqlx::query_as(query).bind(id.as_str()).fetch_optional(connection).await?;
+    stored.ok_or_else(|| unknown(id.as_str()))?.row()
+}
+
+/// Every run, newest first.
+pub(crate) async fn list(connection: &mut SqliteConnection) -> Result<Vec<RunRow>> {
+    let query = "SELECT run.*, task.name AS task_name FROM run
+                 JOIN task ON task.hash = run.task_hash
+                 ORDER BY run.started_us DESC, run.rowid DESC";
+    let stored: Vec<Stored> = sqlx::query_as(query).fetch_all(connection).await?;
+    stored.into_iter().map(Stored::row).collect()
+}
+
+/// Ids that start with `prefix`.
+pub(crate) async fn ids_with_prefix(
+    connection: &mut SqliteConnection,
+    prefix: &str,
+) -> Result<Vec<RunId>> {
+    let query = "SELECT id FROM run WHERE substr(id, 1, length($1)) = $1";
+    let ids: Vec<String> = sqlx::query_scalar(query).bind(prefix).fetch_all(connection).await?;
+    Ok(ids.into_iter().map(RunId::from).collect())
+}
+
+pub(crate) async fn newest(connection: &mut SqliteConnection) -> Result<Option<RunId>> {
+    let query = "SELECT id FROM run ORDER BY started_us DESC, rowid DESC LIMIT 1";
+    let id: Option<String> = sqlx::query_scalar(query).fetch_optional(connection).await?;
+    Ok(id.map(RunId::from))
+}
+
+pub(crate) async fn insert_seeds(work: &mut Work, id: &RunId, seeds: &str) -> Result<()> {
+    let query = "INSERT INTO secret_seed (run_id, seeds, created_us, origin)
+                 VALUES ($1, $2, $3, $4) ON CONFLICT (run_id) DO NOTHING";
+    sqlx::query(query)
+        .bind(id.as_str())
+        .bind(seeds)
+        .bind(work.now_us)
+        .bind(work.origin.to_string())
+        .execute(work.connection())
+        .await?;
+    Ok(())
+}
+
+pub(crate) async fn seeds(connection: &mut SqliteConnection, id: &RunId) -> Result<Option<String>> {
+    let query = "SELECT seeds FROM secret_seed WHERE run_id = $1";
+    Ok(sqlx::query_scalar(query).bind(id.as_str()).fetch_optional(connection).await?)
+}
+
+pub(crate) fn unknown(selector: &str) -> StoreError {
+    StoreError::UnknownRun { selector: selector.to_owned() }
+}

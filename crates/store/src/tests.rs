@@ -1,0 +1,10 @@
+//! The ledger as a whole, on files in temporary folders.
+
+mod chain;
+mod dying;
+mod fixtures;
+mod opening;
+mod round_trip;
+mod running;
+mod stepping;
+mod storing;

@@ -1,0 +1,201 @@
+//! Opening: durability settings, permissions, and every way a file can be wrong.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::fixtures::{Ledger, ask, open, start_run};
+use crate::{Store, StoreError};
+
+#[tokio::test]
+async fn the_writer_is_durable() {
+    let ledger = Ledger::new().await;
+    let mut connection = ledger.store.writer_pool().acquire().await.unwrap();
+    for (pragma, wanted) in [
+        ("PRAGMA journal_mode", "wal"),
+        ("PRAGMA synchronous", "2"),
+        ("PRAGMA foreign_keys", "1"),
+        ("PRAGMA busy_timeout", "10000"),
+    ] {
+        let row = sqlx::query(pragma).fetch_one(&mut *connection).await.unwrap();
+        let found = sqlx::Row::try_get::<i64, _>(&row, 0)
+            .map(|number| number.to_string())
+            .or_else(|_| sqlx::Row::try_get::<String, _>(&row, 0));
+        assert_eq!(found.unwrap(), wanted, "{pragma}");
+    }
+    assert_eq!(ledger.store.writer_pool().options().get_max_connections(), 1);
+}
+
+#[tokio::test]
+async fn files_and_folder_are_private() {
+    let ledger = Ledger::new().await;
+    let _lock = ledger.store.lock_run(&ledger.run).unwrap();
+    let folder = ledger.folder().join("sub");
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    let files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 4, "{files:?}");
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+}
+
+#[tokio::test]
+async fn one_process_drives_a_run() {
+    let ledger = Ledger::new().await;
+    let other = ledger.another().await;
+    let lock = ledger.store.lock_run(&ledger.run).unwrap();
+    let error = other.lock_run(&ledger.run).unwrap_err();
+    let pid = std::process::id().to_string();
+    assert!(matches!(&error, StoreError::RunLocked { pid: held, .. } if *held == pid), "{error}");
+    let second_run = start_run(&other).await;
+    let _second = other.lock_run(&second_run).unwrap();
+    drop(lock);
+    let again = other.lock_run(&ledger.run).unwrap();
+    assert!(ledger.store.lock_run(&ledger.run).is_err());
+    drop(again);
+    let left = ledger.folder().join("sub").read_dir().unwrap();
+    let locks = left
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".lock"));
+    assert_eq!(locks.count(), 1);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_left_alone() {
+    let ledger = Ledger::new().await;
+    ledger.sql("UPDATE meta SET schema = 99").await.unwrap();
+    for opened in
+        [Store::open(&ledger.path()).await.err(), Store::open_read_only(&ledger.path()).await.err()]
+    {
+        let error = opened.unwrap();
+        assert!(matches!(error, StoreError::NewerSchema { found: 99, .. }), "{error}");
+        assert!(error.to_string().contains("ledger.db"), "{error}");
+    }
+    assert_eq!(ledger.count("SELECT schema FROM meta").await, 99);
+}
+
+#[tokio::test]
+async fn a_closed_ledger_is_one_file_and_can_be_read() {
+    let ledger = Ledger::new().await;
+    ledger.open(1).await;
+    ledger.store.close().await;
+    let folder = ledger.folder().join("sub").read_dir().unwrap();
+    assert_eq!(folder.count(), 1);
+    let reader = Store::open_read_only(&ledger.path()).await.unwrap();
+    assert!(reader.attempt_in_hand(&ledger.run).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_changed_migration_is_damage() {
+    let ledger = Ledger::new().await;
+    ledger.sql("UPDATE _sqlx_migrations SET checksum = x'00'").await.unwrap();
+    let error = Store::open(&ledger.path()).await.err().unwrap();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn damaged_files_are_told_apart_from_absent_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let garbage = folder.path().join("garbage.db");
+    std::fs::write(&garbage, "not a database at all".repeat(500)).unwrap();
+    for opened in [Store::open(&garbage).await.err(), Store::open_read_only(&garbage).await.err()] {
+        let error = opened.unwrap();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains("garbage.db"), "{error}");
+    }
+    let absent = Store::open_read_only(&folder.path().join("absent.db")).await.err().unwrap();
+    assert!(matches!(absent, StoreError::Absent { .. }), "{absent}");
+    let empty = folder.path().join("empty.db");
+    std::fs::write(&empty, "").unwrap();
+    let error = Store::open_read_only(&empty).await.err().unwrap();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    let directory = Store::open(folder.path()).await.err().unwrap();
+    assert!(matches!(directory, StoreError::CannotOpen { .. }), "{directory}");
+}
+
+#[tokio::test]
+async fn a_damaged_page_is_found() {
+    let ledger = Ledger::new().await;
+    for seq in 1..20 {
+        ledger.open(seq).await;
+    }
+    ledger.store.check_file().await.unwrap();
+    ledger.store.close().await;
+    let mut bytes = std::fs::read(ledger.path()).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[4096..middle].fill(0xa5);
+    std::fs::write(ledger.path(), bytes).unwrap();
+    let damaged = async {
+        let store = Store::open(&ledger.path()).await?;
+        store.check_file().await?;
+        store.attempt_in_hand(&ledger.run).await
+    };
+    let error = damaged.await.unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn read_only_places_are_said_to_be_so() {
+    let ledger = Ledger::new().await;
+    let reader = Store::open_read_only(&ledger.path()).await.unwrap();
+    assert_eq!(reader.ledger_id(), ledger.store.ledger_id());
+    let error = open(&reader, &ledger.run, &ask(1)).await.unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    let folder = ledger.folder().join("closed");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o500)).unwrap();
+    let opened = Store::open(&folder.join("ledger.db")).await;
+    // Root may write anywhere; for everyone else the folder is closed.
+    if let Err(error) = opened {
+        assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    }
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_that_was_stored() {
+    let ledger = Ledger::new().await;
+    ledger.open(1).await;
+    let pages = ledger.count("PRAGMA page_count").await;
+    ledger.sql(&format!("PRAGMA max_page_count = {pages}")).await.unwrap();
+    let mut full = None;
+    for seq in 2..200 {
+        if let Err(error) = open(&ledger.store, &ledger.run, &ask(seq)).await {
+            full = Some(error);
+            break;
+        }
+    }
+    let error = full.unwrap();
+    assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
+    assert!(error.to_string().contains("free some"), "{error}");
+    let chain = ledger.store.verify_chain(&ledger.run).await.unwrap();
+    assert!(matches!(chain, crate::Chain::Intact { .. }), "{chain:?}");
+}
+
+#[tokio::test]
+async fn a_writer_that_waits_too_long_says_so() {
+    let ledger = Ledger::new().await;
+    let other = ledger.another().await;
+    let patience = "PRAGMA busy_timeout = 20";
+    sqlx::query(patience).execute(other.writer_pool()).await.unwrap();
+    let held = ledger.store.write().await.unwrap();
+    let error = open(&other, &ledger.run, &ask(1)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Locked { .. }), "{error}");
+    drop(held);
+    open(&other, &ledger.run, &ask(1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn many_open_a_new_ledger_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    let opens: Vec<_> = (0..6)
+        .map(|_| {
+            let path = path.clone();
+            tokio::spawn(async move { Store::open(&path).await.unwrap().ledger_id().to_owned() })
+        })
+        .collect();
+    let mut ids = Vec::new();
+    for open in opens {
+        ids.push(open.await.unwrap());
+    }
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}

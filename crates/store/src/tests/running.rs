@@ -1,0 +1,112 @@
+//! Runs: finding them, their ends, their numbers, their secrets.
+
+use pipeline::attempt::State;
+use pipeline::transcript::Usage;
+use pipeline::verdict::{Kind, Reason, Verdict};
+
+use super::fixtures::{
+    Ledger, RESERVED, TARGET, advance, ask, files, open, reply, start_run, task_hash,
+};
+use crate::{Booking, RunKind, RunState, StoreError};
+
+#[tokio::test]
+async fn a_run_comes_back_as_it_was_started() {
+    let ledger = Ledger::new().await;
+    let row = ledger.store.run(&ledger.run).await.unwrap();
+    assert_eq!((row.kind, row.state, row.seed), (RunKind::Auto, RunState::Running, Some(u64::MAX)));
+    assert_eq!((row.task_hash.clone(), row.task_name.as_str()), (task_hash(), "sum"));
+    assert_eq!((row.settings_json.as_str(), row.ended_us), ("{\"attempts\":5}", None));
+    assert_eq!(ledger.store.task_files(&row.task_hash).await.unwrap(), files());
+    let unknown = ledger.store.task_files(&row.task_hash.to_string()[1..].to_owned().into()).await;
+    assert!(matches!(unknown, Err(StoreError::UnknownTask { .. })));
+    ledger.store.finish_run(&ledger.run, RunState::Stopped, "interrupted").await.unwrap();
+    let ended = ledger.store.run(&ledger.run).await.unwrap();
+    assert_eq!((ended.state, ended.reason.as_deref()), (RunState::Stopped, Some("interrupted")));
+    assert!(ended.ended_us >= Some(row.started_us));
+    ledger.store.reopen_run(&ledger.run).await.unwrap();
+    assert_eq!(ledger.store.run(&ledger.run).await.unwrap(), row);
+}
+
+#[tokio::test]
+async fn selectors_name_exactly_one_run() {
+    let ledger = Ledger::new().await;
+    let (store, first) = (&ledger.store, &ledger.run);
+    let second = start_run(store).await;
+    let same = first.as_str().bytes().zip(second.as_str().bytes());
+    let common = same.take_while(|(a, b)| a == b).count();
+    for (selector, wanted) in [
+        ("@last", &second),
+        (first.as_str(), first),
+        (&first.as_str()[..common + 1], first),
+        (&second.as_str()[..common + 1], &second),
+    ] {
+        assert_eq!(&store.resolve_run(selector).await.unwrap(), wanted, "{selector}");
+    }
+    let ambiguous = store.resolve_run(&first.as_str()[..common]).await.unwrap_err();
+    assert!(matches!(ambiguous, StoreError::AmbiguousRun { matches: 2, .. }), "{ambiguous}");
+    for selector in ["", "%", "nobody", "@first"] {
+        let unknown = store.resolve_run(selector).await.unwrap_err();
+        assert!(matches!(unknown, StoreError::UnknownRun { .. }), "{unknown}");
+    }
+    let listed = store.list_runs().await.unwrap();
+    assert_eq!(listed.iter().map(|row| &row.id).collect::<Vec<_>>(), [&second, first]);
+    let nobody = "nobody".to_owned().into();
+    assert!(store.finish_run(&nobody, RunState::Failed, "x").await.is_err());
+    assert!(store.run(&nobody).await.is_err());
+}
+
+#[tokio::test]
+async fn seeds_are_set_once_and_are_in_no_event() {
+    let ledger = Ledger::new().await;
+    let store = &ledger.store;
+    assert_eq!(store.secret_seeds(&ledger.run).await.unwrap(), None);
+    store.put_secret_seeds(&ledger.run, "[424242]").await.unwrap();
+    store.put_secret_seeds(&ledger.run, "[424242]").await.unwrap();
+    let other = store.put_secret_seeds(&ledger.run, "[7]").await.unwrap_err();
+    assert!(matches!(other, StoreError::AlreadySet { .. }), "{other}");
+    assert_eq!(store.secret_seeds(&ledger.run).await.unwrap().as_deref(), Some("[424242]"));
+    let shown = "SELECT count(*) FROM event WHERE body LIKE '%424242%'";
+    assert_eq!(ledger.count(shown).await, 0);
+}
+
+#[tokio::test]
+async fn the_summary_adds_up() {
+    let ledger = Ledger::new().await;
+    let store = &ledger.store;
+    ledger.bring(1, State::Closed).await;
+    let second = ledger.open(2).await.id;
+    store.mark_sent(&second, "t").await.unwrap();
+    store.mark_lost(&second).await.unwrap();
+    store.reopen_call(&second, RESERVED, TARGET).await.unwrap();
+    store.fail_call(&second, "rate_limited", "429").await.unwrap();
+    store.reopen_call(&second, RESERVED, TARGET).await.unwrap();
+    store.mark_sent(&second, "t").await.unwrap();
+    store.settle_reply(&second, &reply("no fences")).await.unwrap();
+    store.close_attempt(&second, &Verdict::failed(Reason::Reply, "no fence")).await.unwrap();
+    ledger.open(3).await;
+    let summary = store.run_summary(&ledger.run).await.unwrap();
+    assert_eq!((summary.attempts, summary.closed, summary.best_seq), (3, 2, Some(1)));
+    assert_eq!(summary.verdicts, [(Kind::Malformed, 1), (Kind::Correct, 1)]);
+    assert_eq!(summary.usage, Usage { input_tokens: 140, output_tokens: 60 });
+    assert_eq!(summary.settled, Booking { calls: 2, tokens: 200, nusd: 642 });
+    assert_eq!(summary.lost, Booking { calls: 1, tokens: 1_000, nusd: 500 });
+    assert_eq!(summary.reserved, Booking { calls: 1, tokens: 1_000, nusd: 500 });
+    assert_eq!((summary.failed_calls, summary.drifted), (1, 2));
+    assert_eq!(summary.booked_nusd(), 642 + 500 + 500);
+    let third = store.attempt_in_hand(&ledger.run).await.unwrap().unwrap();
+    store.mark_sent(&third.id, "t").await.unwrap();
+    let again = store.run_summary(&ledger.run).await.unwrap();
+    assert_eq!(again.reserved, summary.reserved);
+}
+
+#[tokio::test]
+async fn an_empty_run_has_an_empty_summary() {
+    let ledger = Ledger::new().await;
+    let other = start_run(&ledger.store).await;
+    let id = open(&ledger.store, &other, &ask(1)).await.unwrap().id;
+    advance(&ledger.store, &id, State::Sent).await.unwrap();
+    let summary = ledger.store.run_summary(&ledger.run).await.unwrap();
+    assert_eq!((summary.attempts, summary.booked_nusd(), summary.best_seq), (0, 0, None));
+    assert!(ledger.store.attempt_in_hand(&ledger.run).await.unwrap().is_none());
+    assert!(ledger.store.closed_attempts(&ledger.run, &task_hash()).await.unwrap().is_empty());
+}

@@ -1,0 +1,32 @@
+//! One file per command; this one only dispatches.
+
+mod doctor;
+mod drive;
+mod ledger;
+mod report;
+mod show;
+mod status;
+mod toolchains;
+
+use crate::cli::{Cli, Command, LedgerCommand, ToolchainCommand};
+use crate::outcome::Outcome;
+use crate::settings::Places;
+
+/// Performs a command.
+pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
+    let places = Places::of(&cli);
+    match cli.command {
+        Command::Demo => drive::demo(&places).await,
+        Command::Run(args) => drive::run(&places, &args).await,
+        Command::Resume(args) => drive::resume(&places, &args).await,
+        Command::Status(args) => status::perform(&places, args.selector.as_deref()).await,
+        Command::Show(args) => show::perform(&places, args.selector.as_deref()).await,
+        Command::Report(args) => report::perform(&places, args.selector.as_deref(), cli.json).await,
+        Command::Ledger(LedgerCommand::Verify(args)) => {
+            ledger::verify(&places, args.selector.as_deref()).await
+        }
+        Command::Toolchain(ToolchainCommand::Install) => toolchains::install(&places),
+        Command::Toolchain(ToolchainCommand::List) => toolchains::list(&places),
+        Command::Doctor => doctor::perform(&places).await,
+    }
+}

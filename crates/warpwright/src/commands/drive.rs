@@ -1,0 +1,247 @@
+//! `demo`, `run` and `resume`: everything that drives the loop.
+
+use agent::{AgentError, Engine, Interrupt, Progress, RunEnd};
+use judge::{JudgeError, judge_hash};
+use llm::ReplayModel;
+use pipeline::attempt::State;
+use pipeline::next_step::{SearchLimits, StopReason};
+use pipeline::report::Score;
+use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunRow, RunState, Store};
+
+use crate::cli::{ResumeArgs, RunArgs};
+use crate::outcome::{Exit, Outcome, bad_input};
+use crate::settings::{ModelSetting, Places, RunSettings};
+use crate::wiring::{self, LoadedTask, Parts};
+use crate::{embedded, terminal};
+
+/// Attempts of the demo: as many as its transcript holds.
+const DEMO_ATTEMPTS: u32 = 6;
+
+/// Runs the demo.
+pub(crate) async fn demo(places: &Places) -> anyhow::Result<Outcome> {
+    terminal::line(
+        "The loop on the task softmax_rows: prompt, reply, compile, run, compare, store.",
+    );
+    terminal::line("Kernels run on the built-in simulator (no GPU); replies are hand-written.\n");
+    let task = wiring::load_task(embedded::DEMO_TASK)?;
+    let settings = RunSettings {
+        model: ModelSetting::Demo,
+        limits: SearchLimits { attempts_max: DEMO_ATTEMPTS },
+        prompts: None,
+    };
+    start(places, task, settings, None).await
+}
+
+/// Starts a run.
+pub(crate) async fn run(places: &Places, args: &RunArgs) -> anyhow::Result<Outcome> {
+    let task = wiring::load_task(&args.task)?;
+    let prompts = args.prompts.as_ref().map(std::path::absolute).transpose()?;
+    let settings = RunSettings {
+        model: ModelSetting::parse(&args.model, args.strict_replay)?,
+        limits: SearchLimits { attempts_max: args.attempts },
+        prompts,
+    };
+    start(places, task, settings, args.seed.as_deref()).await
+}
+
+async fn start(
+    places: &Places,
+    loaded: LoadedTask,
+    settings: RunSettings,
+    seed: Option<&str>,
+) -> anyhow::Result<Outcome> {
+    let seed = match seed {
+        Some(text) => wiring::parse_seed(text)?,
+        None => wiring::fresh_seed()?,
+    };
+    let templates = wiring::templates(settings.prompts.as_ref())?;
+    // Bad input must be known before a run is stored.
+    wiring::model(&settings.model)?;
+    let toolchain = wiring::toolchain(places)?;
+    let judge = wiring::judge(&toolchain)?;
+    let store = wiring::ledger(places).await?;
+    let settings_json = serde_json::to_string(&settings)?;
+    let run = store
+        .start_run(&NewRun {
+            kind: RunKind::Replay,
+            settings_json: &settings_json,
+            seed: None,
+            judge_hash: judge_hash().as_str(),
+            toolchain_id: &toolchain.id,
+            prompts_hash: templates.hash().as_str(),
+            task: NewTask::of(&loaded.task, &loaded.files),
+            device: &judge.config().device,
+        })
+        .await?;
+    let seed_json = serde_json::to_string(&wiring::seed_text(&seed))?;
+    store.put_secret_seeds(&run, &seed_json).await?;
+    let parts = Parts { store, task: loaded.task, judge, templates, seed };
+    drive(places, &run, parts, &settings).await
+}
+
+/// Goes on with a run.
+pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result<Outcome> {
+    // Reading first: a missing ledger must not be made by a typing error.
+    Store::open_read_only(&places.ledger).await?;
+    let store = wiring::ledger(places).await?;
+    let run = store.resolve_run(&args.run).await?;
+    let row = store.run(&run).await?;
+    let settings = resumed_settings(&row, args)?;
+    if row.state == RunState::Finished && args.attempts.is_none() {
+        let reason = row.reason.unwrap_or_default();
+        terminal::line(&format!("run {run} is finished: {reason}; give --attempts N to go on"));
+        return Ok(Outcome::done());
+    }
+    let templates = wiring::templates(settings.prompts.as_ref())?;
+    let toolchain = wiring::toolchain(places)?;
+    check_same(&row, &toolchain.id, templates.hash().as_str())?;
+    let loaded = wiring::parse_task(store.task_files(&row.task_hash).await?)?;
+    let seed = wiring::stored_seed(&store, &run).await?;
+    let judge = wiring::judge(&toolchain)?;
+    let parts = Parts { store, task: loaded.task, judge, templates, seed };
+    drive(places, &run, parts, &settings).await
+}
+
+fn resumed_settings(row: &RunRow, args: &ResumeArgs) -> anyhow::Result<RunSettings> {
+    let mut settings: RunSettings = serde_json::from_str(&row.settings_json)
+        .map_err(|error| bad_input(format!("the settings of run {}: {error}", row.id)))?;
+    if let Some(attempts_max) = args.attempts {
+        settings.limits.attempts_max = attempts_max;
+    }
+    if let Some(model) = &args.model {
+        let strict = matches!(settings.model, ModelSetting::Replay { strict: true, .. });
+        settings.model = ModelSetting::parse(model, strict)?;
+    }
+    Ok(settings)
+}
+
+/// A run goes on only with what it was started with: otherwise its attempts are not comparable.
+fn check_same(row: &RunRow, toolchain_id: &str, prompts_hash: &str) -> anyhow::Result<()> {
+    for (what, then, now) in [
+        ("toolchain", row.toolchain_id.as_str(), toolchain_id),
+        ("judge", row.judge_hash.as_str(), judge_hash().as_str()),
+        ("set of prompts", row.prompts_hash.as_str(), prompts_hash),
+    ] {
+        if then != now {
+            return Err(bad_input(format!(
+                "run {} was started with another {what} ({then}, now {now}); start a new run",
+                row.id
+            )));
+        }
+    }
+    Ok(())
+}
+
+async fn drive(
+    places: &Places,
+    run: &RunId,
+    parts: Parts,
+    settings: &RunSettings,
+) -> anyhow::Result<Outcome> {
+    let store = parts.store.clone();
+    let _lock = store.lock_run(run)?;
+    store.reopen_run(run).await?;
+    let engine = wiring::engine(parts, settings, print_progress)?;
+    let interrupts = listen(engine.interrupt.clone());
+    let end = drive_to_end(&engine, run).await;
+    interrupts.abort();
+    let end = end?;
+    print_end(places, &store, run, &end).await?;
+    Ok(match end {
+        RunEnd::Finished(StopReason::AttemptsSpent) => Outcome::done(),
+        RunEnd::Provider { .. } => Outcome::ended(Exit::BudgetEnded, end.describe()),
+        RunEnd::Interrupted => Outcome::ended(Exit::Interrupted, end.describe()),
+    })
+}
+
+async fn drive_to_end(engine: &Engine<ReplayModel>, run: &RunId) -> anyhow::Result<RunEnd> {
+    match engine.run(run).await {
+        Ok(end) => Ok(end),
+        Err(AgentError::Judge(JudgeError::Cancelled)) => {
+            let end = RunEnd::Interrupted;
+            engine.store.finish_run(run, RunState::Stopped, &end.describe()).await?;
+            Ok(end)
+        }
+        Err(error) => {
+            engine.store.finish_run(run, RunState::Failed, &error.to_string()).await?;
+            Err(error.into())
+        }
+    }
+}
+
+/// Ctrl-C once: stop after the step in hand; twice: at once.
+fn listen(interrupt: Interrupt) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
+        while tokio::signal::ctrl_c().await.is_ok() {
+            interrupt.request();
+            terminal::note(
+                "stopping after the attempt in hand; press Ctrl-C again to stop at once",
+            );
+        }
+    })
+}
+
+fn print_progress(progress: Progress<'_>) {
+    match progress {
+        Progress::Reached(attempt) if attempt.state == State::Closed => {
+            terminal::line(&terminal::one_line(&attempt_line(attempt)));
+        }
+        Progress::Reached(_) => {}
+        Progress::Retrying { seq, why } => {
+            terminal::line(&terminal::one_line(&format!("#{seq} asking again: {why}")));
+        }
+    }
+}
+
+/// One line about an attempt.
+pub(crate) fn attempt_line(attempt: &AttemptRow) -> String {
+    let parent = attempt.ask.parent.map_or_else(String::new, |seq| format!(" #{seq}"));
+    let asked = format!("{}{parent}", attempt.ask.mode.name());
+    let Some(verdict) = &attempt.verdict else {
+        return format!("#{:<3} {asked:<12} in hand: {}", attempt.ask.seq, attempt.state.name());
+    };
+    let report = attempt.judgement.as_ref().and_then(|judgement| judgement.report.as_ref());
+    let detail = match report.map(|report| &report.score) {
+        Some(score @ Score::Estimated(_)) if verdict.is_correct() => score.describe(),
+        _ => verdict.detail.lines().next().unwrap_or_default().to_owned(),
+    };
+    format!("#{:<3} {asked:<12} {:<20} {detail}", attempt.ask.seq, verdict.to_string())
+}
+
+async fn print_end(
+    places: &Places,
+    store: &Store,
+    run: &RunId,
+    end: &RunEnd,
+) -> anyhow::Result<()> {
+    let summary = store.run_summary(run).await?;
+    terminal::line(&format!("\nEnded: {}.", end.describe()));
+    match summary.best_seq {
+        None => terminal::line("No attempt is correct yet."),
+        Some(seq) => {
+            let best = store.attempt_detail(run, seq).await?.attempt;
+            terminal::line(&format!("\nBest: {}\n", attempt_line(&best).trim_end()));
+            if let Some(candidate) = &best.candidate {
+                terminal::line(&terminal::plain(&candidate.source));
+                terminal::line(&terminal::plain(&candidate.plan_text));
+            }
+        }
+    }
+    terminal::line(&format!("Ledger: {}", places.ledger.display()));
+    terminal::line(&format!("Run:    {run}\n"));
+    terminal::line("Next:");
+    terminal::line("  warpwright show @last:2      one attempt: prompt, reply, build, findings");
+    terminal::line("  warpwright report @last      the run as Markdown");
+    match end {
+        RunEnd::Finished(_) => terminal::line("  warpwright run softmax_rows --model replay:FILE"),
+        RunEnd::Provider { .. } => {
+            terminal::line(
+                "  warpwright resume @last --model replay:FILE   with a longer transcript",
+            );
+        }
+        RunEnd::Interrupted => {
+            terminal::line("  warpwright resume @last      go on where it stopped")
+        }
+    }
+    Ok(())
+}

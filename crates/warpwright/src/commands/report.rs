@@ -1,0 +1,113 @@
+//! `report`: a run in Markdown or JSON.
+
+use pipeline::attempt::Attempt;
+use serde_json::json;
+use store::{RunSummary, Store};
+
+use crate::commands::status::dollars;
+use crate::outcome::Outcome;
+use crate::settings::Places;
+use crate::{selector, terminal};
+
+/// Prints the report of a run.
+pub(crate) async fn perform(
+    places: &Places,
+    selector: Option<&str>,
+    json: bool,
+) -> anyhow::Result<Outcome> {
+    let store = Store::open_read_only(&places.ledger).await?;
+    let selected = selector::resolve(&store, selector).await?;
+    let summary = store.run_summary(&selected.run).await?;
+    let attempts = store.closed_attempts(&selected.run, &summary.run.task_hash).await?;
+    if json {
+        terminal::line(&as_json(&summary, &attempts).to_string());
+    } else {
+        terminal::line(&as_markdown(&summary, &attempts));
+    }
+    Ok(Outcome::done())
+}
+
+fn as_markdown(summary: &RunSummary, attempts: &[Attempt]) -> String {
+    let run = &summary.run;
+    let mut lines = vec![
+        format!("# {}", run.task_name),
+        String::new(),
+        format!("Run `{}`, {}. Device `{}`.", run.id, state(summary), run.device_id),
+        "Scores are counts from the simulator: estimates, never times; nothing here is a claim of speed."
+            .to_owned(),
+        String::new(),
+        "| # | asked | from | verdict | detail or score |".to_owned(),
+        "|--:|---|--:|---|---|".to_owned(),
+    ];
+    lines.extend(attempts.iter().map(row));
+    lines.push(String::new());
+    match summary.best_seq.and_then(|seq| attempts.iter().find(|attempt| attempt.seq == seq)) {
+        None => lines.push("No attempt is correct.".to_owned()),
+        Some(best) => {
+            lines.push(format!("Best: #{}, {}.", best.seq, best.score().describe()));
+            if let Some(code) = &best.code {
+                lines.push(format!(
+                    "\n```cuda\n{}```\n\n```toml\n{}\n```",
+                    code.source,
+                    code.plan.trim()
+                ));
+            }
+        }
+    }
+    lines.push(format!(
+        "\nTokens: {} in, {} out. Dollars: {} settled, {} lost.",
+        summary.usage.input_tokens,
+        summary.usage.output_tokens,
+        dollars(summary.settled.nusd),
+        dollars(summary.lost.nusd)
+    ));
+    terminal::plain(&lines.join("\n"))
+}
+
+fn state(summary: &RunSummary) -> String {
+    let reason = summary.run.reason.as_deref().unwrap_or("no reason yet");
+    format!("{}: {reason}", summary.run.state.name())
+}
+
+fn row(attempt: &Attempt) -> String {
+    let parent = attempt.parent.map_or_else(String::new, |seq| seq.to_string());
+    let detail = if attempt.verdict.is_correct() {
+        attempt.score().describe()
+    } else {
+        attempt.verdict.detail.lines().next().unwrap_or_default().replace('|', "\\|")
+    };
+    format!(
+        "| {} | {} | {parent} | {} | {detail} |",
+        attempt.seq,
+        attempt.mode.name(),
+        attempt.verdict
+    )
+}
+
+fn as_json(summary: &RunSummary, attempts: &[Attempt]) -> serde_json::Value {
+    let attempts: Vec<_> = attempts
+        .iter()
+        .map(|attempt| {
+            json!({
+                "seq": attempt.seq,
+                "mode": attempt.mode,
+                "parent": attempt.parent,
+                "verdict": attempt.verdict,
+                "report": attempt.report,
+            })
+        })
+        .collect();
+    json!({
+        "report": 1,
+        "run": summary.run.id.to_string(),
+        "task": summary.run.task_name,
+        "state": summary.run.state.name(),
+        "reason": summary.run.reason,
+        "best": summary.best_seq,
+        "input_tokens": summary.usage.input_tokens,
+        "output_tokens": summary.usage.output_tokens,
+        "settled_nusd": summary.settled.nusd,
+        "lost_nusd": summary.lost.nusd,
+        "attempts": attempts,
+    })
+}

@@ -1,0 +1,71 @@
+//! `status`: the runs, or where one stands.
+
+use store::{RunSummary, Store};
+
+use crate::limits::RUNS_LISTED_MAX;
+use crate::outcome::Outcome;
+use crate::settings::Places;
+use crate::{selector, terminal};
+
+/// Lists the runs, or shows one.
+pub(crate) async fn perform(places: &Places, selector: Option<&str>) -> anyhow::Result<Outcome> {
+    let store = Store::open_read_only(&places.ledger).await?;
+    match selector {
+        None => list(&store).await?,
+        Some(_) => {
+            let selected = selector::resolve(&store, selector).await?;
+            show(&store.run_summary(&selected.run).await?);
+        }
+    }
+    Ok(Outcome::done())
+}
+
+async fn list(store: &Store) -> anyhow::Result<()> {
+    let runs = store.list_runs().await?;
+    if runs.is_empty() {
+        terminal::line("no runs yet; try `warpwright demo`");
+    }
+    for run in runs.iter().take(RUNS_LISTED_MAX) {
+        let reason = run.reason.as_deref().unwrap_or_default();
+        terminal::line(&terminal::one_line(&format!(
+            "{}  {:<9} {:<16} {reason}",
+            run.id,
+            run.state.name(),
+            run.task_name
+        )));
+    }
+    if runs.len() > RUNS_LISTED_MAX {
+        terminal::line(&format!("and {} older ones", runs.len() - RUNS_LISTED_MAX));
+    }
+    Ok(())
+}
+
+fn show(summary: &RunSummary) {
+    let run = &summary.run;
+    terminal::line(&format!("run       {}", run.id));
+    terminal::line(&format!("task      {}", run.task_name));
+    let reason = run.reason.as_deref().map_or_else(String::new, |reason| format!(" ({reason})"));
+    terminal::line(&format!("state     {}{reason}", run.state.name()));
+    let verdicts: Vec<_> =
+        summary.verdicts.iter().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+    terminal::line(&format!("attempts  {} ({})", summary.attempts, verdicts.join(", ")));
+    let best = summary.best_seq.map_or_else(|| "none".to_owned(), |seq| format!("#{seq}"));
+    terminal::line(&format!("best      {best}"));
+    terminal::line(&format!(
+        "tokens    {} in, {} out",
+        summary.usage.input_tokens, summary.usage.output_tokens
+    ));
+    terminal::line(&format!(
+        "booked    {} settled, {} reserved, {} lost (US dollars); {} calls failed, {} drifted",
+        dollars(summary.settled.nusd),
+        dollars(summary.reserved.nusd),
+        dollars(summary.lost.nusd),
+        summary.failed_calls,
+        summary.drifted
+    ));
+}
+
+/// Nano-dollars as dollars.
+pub(crate) fn dollars(nusd: i64) -> String {
+    format!("{}.{:04}", nusd / 1_000_000_000, nusd % 1_000_000_000 / 100_000)
+}

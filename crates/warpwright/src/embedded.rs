@@ -1,0 +1,46 @@
+//! What is compiled into the program: prompts, tasks and the demo's transcript.
+
+use std::collections::BTreeMap;
+
+use include_dir::{Dir, include_dir};
+
+static PROMPTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../prompts");
+static TASKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../tasks");
+
+/// Replies for `demo`, written by hand.
+pub(crate) const DEMO_TRANSCRIPT: &str =
+    include_str!("../../../examples/softmax_rows.transcript.jsonl");
+/// The task of `demo`.
+pub(crate) const DEMO_TASK: &str = "softmax_rows";
+
+/// The built-in prompt files.
+pub(crate) fn prompts() -> BTreeMap<String, String> {
+    let text = |file: &include_dir::File<'_>| {
+        let name = file.path().file_name()?.to_str()?.to_owned();
+        Some((name, file.contents_utf8()?.to_owned()))
+    };
+    PROMPTS.files().filter_map(text).collect()
+}
+
+/// Names of the built-in tasks.
+pub(crate) fn task_names() -> Vec<String> {
+    let names = TASKS.dirs().filter_map(|dir| dir.path().file_name()?.to_str().map(str::to_owned));
+    names.collect()
+}
+
+/// Files of a built-in task.
+pub(crate) fn task(name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
+    let root = TASKS.dirs().find(|dir| dir.path().as_os_str() == name)?;
+    let mut files = BTreeMap::new();
+    collect(root, name, &mut files);
+    Some(files)
+}
+
+fn collect(dir: &Dir<'_>, root: &str, files: &mut BTreeMap<String, Vec<u8>>) {
+    for file in dir.files() {
+        if let Some(path) = file.path().strip_prefix(root).ok().and_then(|path| path.to_str()) {
+            files.insert(path.to_owned(), file.contents().to_vec());
+        }
+    }
+    dir.dirs().for_each(|inner| collect(inner, root, files));
+}

@@ -1,0 +1,38 @@
+//! Every environment variable that this program reads, named here and nowhere else.
+
+/// Overrides the ledger's path.
+pub(crate) const LEDGER: &str = "WARPWRIGHT_LEDGER";
+/// Overrides the cache folder.
+pub(crate) const CACHE: &str = "WARPWRIGHT_CACHE";
+/// For tests: `STATE:SEQ` kills this process with SIGKILL right after that state is durable.
+pub(crate) const KILL_AT: &str = "WARPWRIGHT_KILL_AT";
+/// For tests: a file to which a replayed model appends one line for each question.
+pub(crate) const REPLAY_JOURNAL: &str = "WARPWRIGHT_REPLAY_JOURNAL";
+const DATA_HOME: &str = "XDG_DATA_HOME";
+const CACHE_HOME: &str = "XDG_CACHE_HOME";
+const HOME: &str = "HOME";
+
+use std::path::PathBuf;
+
+/// The value of a variable; `None` when it is unset or empty.
+pub(crate) fn value(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Where user data goes: `$XDG_DATA_HOME`, `~/.local/share`, or `./.warpwright` without a home.
+pub(crate) fn data_folder() -> PathBuf {
+    folder(DATA_HOME, ".local/share")
+}
+
+/// Where caches go: `$XDG_CACHE_HOME`, `~/.cache`, or `./.warpwright` without a home.
+pub(crate) fn cache_folder() -> PathBuf {
+    folder(CACHE_HOME, ".cache")
+}
+
+fn folder(xdg: &str, below_home: &str) -> PathBuf {
+    let below = |home: String| PathBuf::from(home).join(below_home);
+    value(xdg)
+        .map(PathBuf::from)
+        .or_else(|| value(HOME).map(below))
+        .map_or_else(|| PathBuf::from(".warpwright"), |parent| parent.join("warpwright"))
+}

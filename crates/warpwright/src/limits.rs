@@ -1,0 +1,12 @@
+//! Every cap of the program in one place.
+
+/// Largest task file that is read, in bytes.
+pub(crate) const TASK_FILE_BYTES_MAX: u64 = 4 << 20;
+/// Files of one task folder.
+pub(crate) const TASK_FILES_MAX: usize = 256;
+/// Largest prompt file that is read, in bytes.
+pub(crate) const PROMPT_FILE_BYTES_MAX: u64 = 256 << 10;
+/// Runs that `status` lists.
+pub(crate) const RUNS_LISTED_MAX: usize = 30;
+/// Longest line of a table, in characters, before its last column is cut.
+pub(crate) const LINE_CHARS_MAX: usize = 160;

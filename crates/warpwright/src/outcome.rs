@@ -1,0 +1,150 @@
+//! How a command ends: exit codes, and the last line of JSON.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use agent::AgentError;
+use device::toolchain::ToolchainError;
+use judge::JudgeError;
+use serde_json::json;
+use store::StoreError;
+
+use crate::terminal;
+
+/// A way in which a command can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Done,
+    OurError,
+    BadInput,
+    DidNotPass,
+    NotAvailable,
+    BudgetEnded,
+    LedgerTrouble,
+    Interrupted,
+}
+
+impl Exit {
+    fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::OurError => 1,
+            Self::BadInput => 2,
+            Self::DidNotPass => 3,
+            Self::NotAvailable => 4,
+            Self::BudgetEnded => 5,
+            Self::LedgerTrouble => 7,
+            Self::Interrupted => 130,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::OurError => "error",
+            Self::BadInput => "bad-input",
+            Self::DidNotPass => "did-not-pass",
+            Self::NotAvailable => "not-available",
+            Self::BudgetEnded => "budget-ended",
+            Self::LedgerTrouble => "ledger",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// The end of a command that did not break.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) exit: Exit,
+    /// Why, in words; empty when done.
+    pub(crate) reason: String,
+}
+
+impl Outcome {
+    /// Done and positive.
+    pub(crate) fn done() -> Self {
+        Self { exit: Exit::Done, reason: String::new() }
+    }
+
+    /// Ended in another way, which the output has already explained.
+    pub(crate) fn ended(exit: Exit, reason: impl Into<String>) -> Self {
+        Self { exit, reason: reason.into() }
+    }
+}
+
+/// Bad input of the user, with the way out.
+#[derive(Debug)]
+pub(crate) struct BadInput(pub(crate) String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// An error that says that the input is at fault.
+pub(crate) fn bad_input(why: impl fmt::Display) -> anyhow::Error {
+    BadInput(why.to_string()).into()
+}
+
+/// Prints an error or the closing JSON, and gives the exit code.
+pub(crate) fn finish(result: anyhow::Result<Outcome>, json: bool) -> ExitCode {
+    let outcome = result.unwrap_or_else(|error| {
+        let reason = format!("{error:#}");
+        terminal::error(&reason);
+        Outcome { exit: exit_of(&error), reason }
+    });
+    if json {
+        let line = json!({
+            "exit": outcome.exit.code(),
+            "kind": outcome.exit.kind(),
+            "reason": outcome.reason,
+        });
+        terminal::line(&line.to_string());
+    }
+    ExitCode::from(outcome.exit.code())
+}
+
+fn exit_of(error: &anyhow::Error) -> Exit {
+    if error.downcast_ref::<BadInput>().is_some() {
+        return Exit::BadInput;
+    }
+    if error.downcast_ref::<ToolchainError>().is_some() {
+        return Exit::NotAvailable;
+    }
+    if let Some(error) = error.downcast_ref::<StoreError>() {
+        return exit_of_store(error);
+    }
+    match error.downcast_ref::<AgentError>() {
+        Some(AgentError::Store(error)) => exit_of_store(error),
+        Some(AgentError::Judge(error)) => exit_of_judge(error),
+        Some(AgentError::Template(_)) => Exit::BadInput,
+        Some(AgentError::Incomplete { .. }) => Exit::LedgerTrouble,
+        Some(AgentError::Worker(_)) | None => Exit::OurError,
+    }
+}
+
+fn exit_of_judge(error: &JudgeError) -> Exit {
+    match error {
+        JudgeError::NotAvailable(_) => Exit::NotAvailable,
+        JudgeError::Reference { .. } => Exit::DidNotPass,
+        JudgeError::Cancelled => Exit::Interrupted,
+        JudgeError::Sandbox(_) | JudgeError::Child { .. } => Exit::OurError,
+    }
+}
+
+fn exit_of_store(error: &StoreError) -> Exit {
+    match error {
+        StoreError::Locked { .. } | StoreError::RunLocked { .. } => Exit::LedgerTrouble,
+        StoreError::Damaged { .. } | StoreError::NewerSchema { .. } => Exit::LedgerTrouble,
+        StoreError::DiskFull { .. } | StoreError::ReadOnly { .. } => Exit::LedgerTrouble,
+        StoreError::CannotOpen { .. } | StoreError::LockFile { .. } => Exit::LedgerTrouble,
+        StoreError::Absent { .. } | StoreError::UnknownRun { .. } => Exit::BadInput,
+        StoreError::AmbiguousRun { .. } | StoreError::UnknownAttempt { .. } => Exit::BadInput,
+        StoreError::UnknownTask { .. } => Exit::BadInput,
+        StoreError::WrongState { .. } | StoreError::AlreadySet { .. } => Exit::OurError,
+        StoreError::Unstorable { .. } | StoreError::Failed { .. } => Exit::OurError,
+    }
+}

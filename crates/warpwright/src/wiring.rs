@@ -1,0 +1,236 @@
+//! Puts an engine together: task files, prompts, toolchain, judge, model, ledger.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use agent::{Engine, Interrupt, Progress};
+use anyhow::Context;
+use device::toolchain::{self, Toolchain};
+use judge::{Judge, JudgeConfig, RunSeed};
+use llm::ReplayModel;
+use pipeline::device_facts::DeviceFacts;
+use pipeline::task::Task;
+use pipeline::template::Templates;
+use pipeline::transcript;
+use rustix::process::{Signal, getpid, kill_process};
+use store::{RunId, Store};
+
+use crate::limits::{PROMPT_FILE_BYTES_MAX, TASK_FILE_BYTES_MAX, TASK_FILES_MAX};
+use crate::outcome::bad_input;
+use crate::settings::{ModelSetting, Places, RunSettings};
+use crate::{embedded, environment, terminal};
+
+/// A task with the files that it was read from.
+pub(crate) struct LoadedTask {
+    pub(crate) task: Task,
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
+}
+
+/// Reads a task: a folder if one is named, else a built-in task.
+pub(crate) fn load_task(name: &str) -> anyhow::Result<LoadedTask> {
+    let folder = Path::new(name);
+    let files = if folder.join("task.toml").is_file() {
+        read_folder(folder)?
+    } else {
+        embedded::task(name).ok_or_else(|| {
+            bad_input(format!(
+                "no task `{name}`: built in are {}; a folder needs a task.toml",
+                embedded::task_names().join(", ")
+            ))
+        })?
+    };
+    parse_task(files)
+}
+
+/// Checks task files.
+pub(crate) fn parse_task(files: BTreeMap<String, Vec<u8>>) -> anyhow::Result<LoadedTask> {
+    let task = Task::from_files(&files).map_err(bad_input)?;
+    Ok(LoadedTask { task, files })
+}
+
+fn read_folder(root: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    for folder in [root.to_owned(), root.join("wrong")] {
+        if !folder.is_dir() {
+            continue;
+        }
+        let entries = std::fs::read_dir(&folder);
+        let entries = entries.with_context(|| format!("task folder {}", folder.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            let hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
+            if path.is_file() && !hidden {
+                let key = path.strip_prefix(root)?.to_string_lossy().into_owned();
+                files.insert(key, read_capped(&path, TASK_FILE_BYTES_MAX)?);
+            }
+            if files.len() > TASK_FILES_MAX {
+                return Err(bad_input(format!("more than {TASK_FILES_MAX} files in a task")));
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Reads a file of at most `bytes_max` bytes.
+fn read_capped(path: &Path, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
+    let bytes =
+        std::fs::metadata(path).map_err(|e| bad_input(format!("{}: {e}", path.display())))?;
+    if !bytes.is_file() {
+        return Err(bad_input(format!("{} is not a file", path.display())));
+    }
+    if bytes.len() > bytes_max {
+        return Err(bad_input(format!("{} is larger than {bytes_max} bytes", path.display())));
+    }
+    std::fs::read(path).map_err(|error| bad_input(format!("{}: {error}", path.display())))
+}
+
+fn read_text(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
+    String::from_utf8(read_capped(path, bytes_max)?)
+        .map_err(|_| bad_input(format!("{} is not UTF-8 text", path.display())))
+}
+
+/// The prompt files: the built-in ones, or those of a folder.
+pub(crate) fn templates(folder: Option<&PathBuf>) -> anyhow::Result<Templates> {
+    let Some(folder) = folder else {
+        return Ok(Templates::new(embedded::prompts())?);
+    };
+    let mut files = BTreeMap::new();
+    let entries = std::fs::read_dir(folder);
+    for entry in entries.map_err(|e| bad_input(format!("{}: {e}", folder.display())))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_file() && name.ends_with(".md") {
+            files.insert(name, read_text(&path, PROMPT_FILE_BYTES_MAX)?);
+        }
+    }
+    Templates::new(files).map_err(bad_input)
+}
+
+/// The compiler: found, or downloaded when the pin is asked for and missing.
+pub(crate) fn toolchain(places: &Places) -> anyhow::Result<Toolchain> {
+    match toolchain::find(&places.toolchain, &places.cache) {
+        Ok(found) => Ok(found),
+        Err(toolchain::ToolchainError::NotFound { .. })
+            if places.toolchain == toolchain::Choice::Pinned =>
+        {
+            terminal::note("no CUDA compiler found; downloading the pinned one from PyPI, once");
+            install(places)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Downloads the pinned compiler.
+pub(crate) fn install(places: &Places) -> anyhow::Result<Toolchain> {
+    Ok(toolchain::install(&places.cache, &mut |step| terminal::note(&describe_step(&step)))?)
+}
+
+fn describe_step(step: &toolchain::Progress) -> String {
+    match step {
+        toolchain::Progress::Waiting => "  waiting for another process that installs it".to_owned(),
+        toolchain::Progress::Downloading { packages } => {
+            format!("  downloading {packages} packages with pip")
+        }
+        toolchain::Progress::Unpacking { package } => format!("  unpacking {package}"),
+        toolchain::Progress::Ready => "  ready".to_owned(),
+    }
+}
+
+/// The judge on this machine's device: in this version the simulator.
+pub(crate) fn judge(toolchain: &Toolchain) -> anyhow::Result<Judge> {
+    Ok(Judge::new(JudgeConfig {
+        program: std::env::current_exe().context("where this program is")?,
+        toolchain: serde_json::to_value(toolchain)?,
+        toolchain_id: toolchain.id.clone(),
+        device: DeviceFacts::simulated_h200(),
+    }))
+}
+
+/// The model of a run.
+pub(crate) fn model(setting: &ModelSetting) -> anyhow::Result<ReplayModel> {
+    let model = match setting {
+        ModelSetting::Demo => {
+            ReplayModel::of_entries(transcript::parse(embedded::DEMO_TRANSCRIPT)?)
+        }
+        ModelSetting::Replay { file, strict } => {
+            ReplayModel::open(file).map_err(bad_input)?.strict(*strict)
+        }
+    };
+    match environment::value(environment::REPLAY_JOURNAL) {
+        Some(path) => model.with_journal(Path::new(&path)).map_err(bad_input),
+        None => Ok(model),
+    }
+}
+
+/// Opens the ledger for writing, its folder made where missing.
+pub(crate) async fn ledger(places: &Places) -> anyhow::Result<Store> {
+    let store = Store::open(&places.ledger).await?;
+    let Some(at) = environment::value(environment::KILL_AT) else { return Ok(store) };
+    Ok(store.with_boundary_hook(Arc::new(move |state, seq| {
+        if at == format!("{}:{seq}", state.name()) {
+            let _ = kill_process(getpid(), Signal::KILL);
+        }
+    })))
+}
+
+/// What [`engine`] is made of.
+pub(crate) struct Parts {
+    pub(crate) store: Store,
+    pub(crate) task: Task,
+    pub(crate) judge: Judge,
+    pub(crate) templates: Templates,
+    pub(crate) seed: RunSeed,
+}
+
+/// Puts the engine together.
+pub(crate) fn engine(
+    parts: Parts,
+    settings: &RunSettings,
+    observer: impl Fn(Progress<'_>) + Send + Sync + 'static,
+) -> anyhow::Result<Engine<ReplayModel>> {
+    Ok(Engine {
+        store: parts.store,
+        llm: model(&settings.model)?,
+        judge: Arc::new(parts.judge),
+        templates: parts.templates,
+        task: Arc::new(parts.task),
+        limits: settings.limits,
+        seed: parts.seed,
+        interrupt: Interrupt::default(),
+        observer: Arc::new(observer),
+        sent_here: Mutex::new(HashSet::new()),
+    })
+}
+
+/// The run's secret seed, as it is stored: 64 hexadecimal digits in JSON.
+pub(crate) async fn stored_seed(store: &Store, run: &RunId) -> anyhow::Result<RunSeed> {
+    let json = store.secret_seeds(run).await?.context("the run has no seed in the ledger")?;
+    let text: String = serde_json::from_str(&json)?;
+    parse_seed(&text)
+}
+
+/// Reads 64 hexadecimal digits.
+pub(crate) fn parse_seed(text: &str) -> anyhow::Result<RunSeed> {
+    let wrong = || bad_input("a seed is 64 hexadecimal digits");
+    let mut seed = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return Err(wrong());
+    }
+    for (i, byte) in seed.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| wrong())?;
+    }
+    Ok(RunSeed(seed))
+}
+
+/// A seed from the operating system's entropy.
+pub(crate) fn fresh_seed() -> anyhow::Result<RunSeed> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no entropy: {error}"))?;
+    Ok(RunSeed(seed))
+}
+
+/// The seed as 64 hexadecimal digits.
+pub(crate) fn seed_text(seed: &RunSeed) -> String {
+    seed.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}

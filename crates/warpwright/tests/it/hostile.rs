@@ -1,0 +1,171 @@
+//! Replies that are wrong in every way a model or an enemy can think of: each becomes a verdict.
+
+use crate::program::{Program, demo_replies};
+
+const KERNEL: &str =
+    "extern \"C\" __global__ void k(const float* x, float* y, int rows, int cols) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    float m = -INFINITY, t = 0.0f;
+    for (int c = 0; c < cols; ++c) m = fmaxf(m, x[row * cols + c]);
+    for (int c = 0; c < cols; ++c) t += expf(x[row * cols + c] - m);
+    for (int c = 0; c < cols; ++c) y[row * cols + c] = expf(x[row * cols + c] - m) / t;
+}";
+
+const PLAN: &str = "plan = 1
+precision = \"fp32\"
+[[step]]
+kernel = \"k\"
+grid = [\"ceil_div(rows, 64)\"]
+block = [\"64\"]
+args = [\"x\", \"y\", \"rows\", \"cols\"]";
+
+fn reply(source: &str, plan: &str) -> String {
+    format!("```cuda\n{source}\n```\n\n```toml\n{plan}\n```\n")
+}
+
+/// A right reply with one thing of the plan changed.
+fn plan(from: &str, to: &str) -> String {
+    assert!(PLAN.contains(from), "{from}");
+    reply(KERNEL, &PLAN.replacen(from, to, 1))
+}
+
+/// A right reply with one thing of the kernel changed.
+fn kernel(from: &str, to: &str) -> String {
+    assert!(KERNEL.contains(from), "{from}");
+    reply(&KERNEL.replacen(from, to, 1), PLAN)
+}
+
+fn table() -> Vec<(String, &'static str)> {
+    vec![
+        (String::new(), "Malformed/REPLY the reply is empty"),
+        ("```cuda\nx\n```\n".repeat(13_000), "Malformed/REPLY the reply has 13000 ```cuda fences"),
+        ("```".repeat(70_000), "Malformed/REPLY the reply has no ```cuda fence"),
+        ("A".repeat(600_000), "Malformed/REPLY the reply is 600000 bytes"),
+        (
+            reply(KERNEL, PLAN).trim_end().trim_end_matches('`').to_owned(),
+            "Malformed/REPLY the last fence",
+        ),
+        (reply("", PLAN), "Malformed/REPLY the CUDA source is empty"),
+        (reply(KERNEL, "plan = "), "Malformed/PLAN the plan is not valid TOML"),
+        (plan("plan = 1", "plan = 9"), "Malformed/PLAN `plan = 9`"),
+        (plan("64)", "0)"), "Malformed/PLAN at the public case"),
+        (
+            plan("\"64\"]", "\"0\"]"),
+            "Malformed/PLAN at the public case `square`: step 1 (`k`), block: `0` is 0",
+        ),
+        (
+            plan("\"64\"]", "\"-64\"]"),
+            "Malformed/PLAN at the public case `square`: step 1 (`k`), block: `-64` is -64",
+        ),
+        (
+            plan("\"64\"]", "\"4096\"]"),
+            "Malformed/PLAN at the public case `square`: step 1 (`k`), block",
+        ),
+        (
+            plan("ceil_div(rows, 64)", "rows * 9223372036854775807"),
+            "Malformed/PLAN at the public case",
+        ),
+        (
+            plan("ceil_div(rows, 64)", "blocks"),
+            "Malformed/PLAN step 1 (`k`), grid: expression `blocks` uses the unknown name",
+        ),
+        (
+            plan("ceil_div(rows, 64)", "rows / 64"),
+            "Malformed/PLAN step 1 (`k`), grid: expression `rows / 64` contains `/`",
+        ),
+        (
+            plan("\"x\", ", ""),
+            "Malformed/PLAN kernel step 1 (`k`): the kernel has 4 parameters, the plan gives 3",
+        ),
+        (plan("\"x\", \"y\"", "\"rows\", \"y\""), "Wrong/"),
+        (
+            plan("\"rows\", \"cols\"", "\"x\", \"cols\""),
+            "Malformed/PLAN kernel step 1 (`k`), argument 3: the kernel takes a 32-bit integer",
+        ),
+        (
+            plan("\"rows\", \"cols\"", "\"rows\", \"cols * 4294967296\""),
+            "Malformed/PLAN at the public case `square`: kernel `k`, argument 4",
+        ),
+        (
+            plan("\"rows\", \"cols\"", "\"rows\", \"z\""),
+            "Malformed/PLAN step 1 (`k`), argument 4: `z` is unknown",
+        ),
+        (
+            kernel("int cols", "float cols"),
+            "Malformed/PLAN kernel step 1 (`k`), argument 4: the kernel takes a 32-bit float",
+        ),
+        (plan("\"k\"", "\"absent\""), "Malformed/PLAN no kernel `absent`; the source defines k"),
+        (plan("\"k\"", "\"k); evil(\""), "Malformed/PLAN step 1: `k); evil(` is no kernel name"),
+        (plan("\"k\"", "\"k<int>\""), "Malformed/PLAN no kernel `k<int>`"),
+        (
+            kernel("extern \"C\" __global__", "#include \"/etc/passwd\"\nextern \"C\" __global__"),
+            "BuildFailed/COMPILE",
+        ),
+        (
+            kernel("int row =", "int row = row2 +"),
+            "BuildFailed/COMPILE kernel.cu:2: identifier \"row2\" is undefined",
+        ),
+        (
+            kernel(
+                "if (row >= rows) return;",
+                "if (row >= rows) return; __shared__ char big[300000]; big[row] = 1;",
+            ),
+            "BuildFailed/COMPILE",
+        ),
+        (
+            kernel("if (row >= rows) return;", "printf(\"hello\");"),
+            "Rejected/STATIC the module calls vprintf",
+        ),
+        (
+            kernel("extern \"C\"", "extern \"C\" __global__ void ghost() {}\nextern \"C\""),
+            "Rejected/STATIC the module has the entry `ghost`",
+        ),
+        (kernel("if (row >= rows) return;", "asm volatile(\"trap;\");"), "Faulted/CRASH"),
+        (kernel("return;", "while (true) { if (y[0] == 12345.0f) break; }"), "Hung/TIMEOUT"),
+        (kernel("y[row * cols + c] =", "y[(row - 1) * cols + c] ="), "Faulted/GUARD"),
+        (
+            kernel("const float* x", "float* x")
+                .replace("y[row * cols + c] =", "x[row * cols + c] ="),
+            "Wrong/INPUT",
+        ),
+        (reply(KERNEL, PLAN), "Correct"),
+    ]
+}
+
+#[test]
+fn every_hostile_reply_becomes_a_verdict() {
+    let program = Program::new();
+    let table = table();
+    let replies: Vec<String> = table.iter().map(|(reply, _)| reply.clone()).collect();
+    let attempts = replies.len().to_string();
+    let model = program.transcript(&replies);
+    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", &attempts]);
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
+    let verdicts = program.verdicts();
+    assert_eq!(verdicts.len(), table.len());
+    for (index, (verdict, (reply, expected))) in verdicts.iter().zip(&table).enumerate() {
+        let shown: String = reply.chars().take(1200).collect();
+        assert!(
+            verdict.starts_with(expected),
+            "#{}: {verdict}\nwanted {expected}\n{shown}",
+            index + 1
+        );
+    }
+}
+
+#[test]
+fn a_program_that_hung_is_never_run_again_and_an_equal_one_is_not_judged_twice() {
+    let program = Program::new();
+    let endless = kernel("return;", "while (true) { if (y[0] == 12345.0f) break; }");
+    let renamed = endless.replace("if (row", "/* again */ if (row");
+    let right = demo_replies().pop().unwrap();
+    let model = program.transcript(&[endless, renamed, right.clone(), right]);
+    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "4"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let verdicts = program.verdicts();
+    assert_eq!(verdicts[0], verdicts[1]);
+    assert_eq!(verdicts[2..], ["Correct ", "Correct "]);
+    let report = program.report();
+    assert_eq!(report["attempts"][2]["report"], report["attempts"][3]["report"]);
+}

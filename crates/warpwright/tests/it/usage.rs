@@ -1,0 +1,117 @@
+//! Bad input of any kind: a clear error that names the thing and the way out, and its exit code.
+
+use crate::program::{Program, demo_replies, entry};
+
+#[test]
+fn bad_input_is_named_with_the_way_out() {
+    let program = Program::new();
+    let not_a_transcript = program.path("notes.txt");
+    std::fs::write(&not_a_transcript, "hello").unwrap();
+    let notes = format!("replay:{}", not_a_transcript.display());
+    let empty = program.path("empty");
+    std::fs::create_dir(&empty).unwrap();
+    for (arguments, code, part) in [
+        (
+            vec!["run", "absent", "--model", "replay:x"],
+            2,
+            "no task `absent`: built in are softmax_rows",
+        ),
+        (vec!["run", "softmax_rows", "--model", "gpt"], 2, "write replay:FILE"),
+        (vec!["run", "softmax_rows", "--model", "replay:/absent"], 2, "/absent"),
+        (vec!["run", "softmax_rows", "--model", &notes], 2, "transcript"),
+        (vec!["run", "softmax_rows", "--model", "replay:x", "--attempts", "0"], 2, "--attempts"),
+        (
+            vec![
+                "run",
+                "softmax_rows",
+                "--model",
+                "replay:x",
+                "--prompts",
+                empty.to_str().unwrap(),
+            ],
+            2,
+            "`system.md` is missing",
+        ),
+        (vec!["run", "softmax_rows"], 2, "--model"),
+        (vec!["resume"], 2, "does not exist"),
+        (vec!["status"], 2, "does not exist"),
+        (vec!["fly"], 2, "unrecognized subcommand"),
+        (vec!["demo", "--toolchain", "/absent"], 4, "/absent"),
+    ] {
+        let ended = program.call(&arguments);
+        assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{arguments:?}: {}", ended.stderr);
+    }
+    assert!(!program.ledger().exists(), "bad input made a ledger");
+}
+
+#[test]
+fn a_transcript_that_ends_stops_the_run_and_a_longer_one_resumes_it() {
+    let program = Program::new();
+    let replies = demo_replies();
+    let model = program.transcript(&replies[..2]);
+    let ended =
+        program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "3", "--json"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert!(ended.closing()["reason"].as_str().unwrap().contains("exhausted"), "{}", ended.stdout);
+    assert_eq!(program.verdicts().len(), 2);
+    program.transcript(&replies[..3]);
+    let resumed = program.call(&["resume"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    assert_eq!(program.verdicts().len(), 3);
+}
+
+#[test]
+fn a_providers_failures_are_asked_again_and_never_count_as_attempts() {
+    let program = Program::new();
+    let right = demo_replies().pop().unwrap();
+    let failing =
+        pipeline::transcript::Entry { error: Some("503 overloaded".to_owned()), ..entry(1, "") };
+    let model = program.transcript_of(&[failing.clone(), failing, entry(1, &right)]);
+    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "1"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("asking again"), "{}", ended.stdout);
+    assert_eq!(program.verdicts(), ["Correct "]);
+    assert!(program.call(&["status", "@last"]).stdout.contains("2 calls failed"));
+}
+
+#[test]
+fn strict_replay_refuses_a_reply_to_another_prompt() {
+    let program = Program::new();
+    let mut drifted = entry(1, &demo_replies()[0]);
+    drifted.prompt_hash = "0".repeat(64);
+    let model = program.transcript_of(&[drifted]);
+    let arguments = ["run", "softmax_rows", "--model", &model, "--attempts", "1"];
+    assert_eq!(program.call(&arguments).code, Some(0));
+    assert!(program.call(&["status", "@last"]).stdout.contains("1 drifted"));
+    let strict: Vec<_> = arguments.iter().copied().chain(["--strict-replay"]).collect();
+    let ended = program.call(&strict);
+    assert_eq!(ended.code, Some(5), "{}", ended.stdout);
+    assert!(ended.stdout.contains("drift"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_second_process_cannot_drive_the_same_run() {
+    let program = Program::new();
+    let model = program.transcript(&demo_replies()[..1]);
+    program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "2"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let held = runtime.block_on(async {
+        let store = store::Store::open(&program.ledger()).await.unwrap();
+        let run = store.resolve_run("@last").await.unwrap();
+        (store.lock_run(&run).unwrap(), store)
+    });
+    let ended = program.call(&["resume"]);
+    assert_eq!(ended.code, Some(7), "{}", ended.stderr);
+    assert!(ended.stderr.contains("is driven by process"), "{}", ended.stderr);
+    drop(held);
+}
+
+#[test]
+fn a_damaged_ledger_is_refused_and_left_alone() {
+    let program = Program::new();
+    std::fs::write(program.ledger(), vec![7; 8192]).unwrap();
+    let ended = program.call(&["status"]);
+    assert_eq!(ended.code, Some(7), "{}", ended.stderr);
+    assert_eq!(std::fs::read(program.ledger()).unwrap(), vec![7; 8192]);
+}
