@@ -1,7 +1,7 @@
 //! The loop: ask for the next step, perform it, persist it, repeat.
 //!
 //! [`Engine::run`] is the loop, and it fits on a screen. What to do next is decided by
-//! `pipeline::next_step`; how an attempt moves from one durable state to the next is in [`advance`].
+//! `pipeline::next_step`; how an attempt moves from one durable state to the next is in `advance`.
 //! A kill at any point loses at most the call in flight: the loop begins with the attempt in hand.
 
 mod advance;

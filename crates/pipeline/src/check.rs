@@ -218,7 +218,8 @@ impl State {
             0.0
         };
         let bounded = comparison.compare == Compare::Bound && comparison.dtype.is_float();
-        let norm_fails = bounded && !(norm_error <= comparison.norm_limit);
+        let norm_holds = norm_error <= comparison.norm_limit;
+        let norm_fails = bounded && !norm_holds;
         let pattern = self
             .span
             .as_ref()

@@ -320,7 +320,7 @@ mod tests {
         stream.fill(100, &mut part);
         assert_eq!(part, whole[400..800]);
         let digest = blake3::hash(&whole).to_hex();
-        insta::assert_snapshot!(digest.as_str(), @"4e73166e04dded74ec5ed20f37c610281e5b99b4c7afd89ed3b35d79bbb8e38d");
+        assert_eq!(&digest[..32], "4e73166e04dded74ec5ed20f37c61028");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The pure core: the nouns of a run and the functions between them.
 //!
 //! Files follow the data: a [`task`] becomes a [`prompt`], a reply becomes a [`candidate`] with a
-//! [`plan`], a build is judged by [`gate`] and [`check`], and [`next_step`] decides what to ask.
-//! Nothing here reads a file, a clock, the environment or randomness: seeds and texts are passed in.
+//! [`plan`], a build passes the [`gate`], outputs the [`check`], and [`next_step`] asks again.
+//! Nothing here reads files, clocks, the environment or randomness: seeds and texts are passed in.
 //! Start at [`task`] for what a user writes, at [`next_step`] for the search policy.
 
 pub mod attempt;

@@ -4,6 +4,7 @@
 //! What needs a shape is in [`crate::launch`]. Every error says how to mend the plan.
 
 pub mod form;
+mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +15,13 @@ use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::expression::{Expression, ExpressionError, RESERVED_WORDS};
 use crate::limits::{
-    ARGS_MAX, CONDITIONS_MAX, DIAGNOSIS_CHARS_MAX, KERNEL_NAME_CHARS_MAX, PLAN_BYTES_MAX,
-    STEPS_MAX, TENSOR_MAPS_MAX, TUNABLE_POINTS_MAX, TUNABLE_VALUES_MAX, TUNABLES_MAX,
-    WORKSPACES_MAX,
+    ARGS_MAX, CONDITIONS_MAX, DIAGNOSIS_CHARS_MAX, PLAN_BYTES_MAX, STEPS_MAX, TENSOR_MAPS_MAX,
+    TUNABLE_POINTS_MAX, TUNABLE_VALUES_MAX, TUNABLES_MAX, WORKSPACES_MAX,
 };
 use crate::task::signature::{BufferUse, Signature};
 use crate::task::spec::Precision;
 use form::{Algorithm, Diagnosis, Initial, Lifetime, OutOfBounds, PlanForm, StepForm, Swizzle};
+use names::{check_kernel_name, check_own_name, check_tunable};
 
 /// A checked plan. Expressions name only what they may; names are unique; caps hold.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,7 +67,7 @@ pub struct TensorMap {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Step {
     Memset { buffer: String, byte: u8 },
-    Kernel(KernelStep),
+    Kernel(Box<KernelStep>),
 }
 
 /// A kernel launch with expressions.
@@ -139,7 +140,7 @@ impl Plan {
     /// Kernel steps of `prepare` and `steps`, in order.
     pub fn kernels(&self) -> impl Iterator<Item = &KernelStep> {
         self.prepare.iter().chain(&self.steps).filter_map(|step| match step {
-            Step::Kernel(kernel) => Some(kernel),
+            Step::Kernel(kernel) => Some(kernel.as_ref()),
             Step::Memset { .. } => None,
         })
     }
@@ -363,7 +364,7 @@ impl<'a> Checker<'a> {
         let block = form.block.as_ref().ok_or_else(|| rule(&place, "`block` is missing"))?;
         let one = vec!["1".to_owned(); 3];
         let args = form.args.iter().enumerate();
-        Ok(Step::Kernel(KernelStep {
+        Ok(Step::Kernel(Box::new(KernelStep {
             kernel: kernel.to_owned(),
             grid: self.triple(&format!("{place}, grid"), grid)?,
             block: self.triple(&format!("{place}, block"), block)?,
@@ -379,7 +380,7 @@ impl<'a> Checker<'a> {
             args: args
                 .map(|(i, arg)| self.arg(&format!("{place}, argument {}", i + 1), arg, prepare))
                 .collect::<Result<_, _>>()?,
-        }))
+        })))
     }
 
     fn triple(&self, place: &str, texts: &[String]) -> Result<[Expression; 3], PlanError> {
@@ -453,51 +454,6 @@ fn parse_all(
     names: &BTreeSet<String>,
 ) -> Result<Vec<Expression>, PlanError> {
     texts.iter().map(|text| parse(place, text, names)).collect()
-}
-
-fn check_own_name(what: &str, name: &str) -> Result<(), PlanError> {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    let first = name.starts_with(|c: char| c.is_ascii_lowercase());
-    if first && name.len() <= 64 && name.chars().all(allowed) {
-        return Ok(());
-    }
-    Err(rule(format!("{what} `{name}`"), "use lower-case letters, digits and `_`, a letter first"))
-}
-
-/// `^[A-Z][A-Z0-9]*_[A-Z0-9_]+$`: the underscore keeps -D macros out of library headers.
-fn check_tunable(name: &str, values: &[i64]) -> Result<(), PlanError> {
-    let place = format!("tunable `{name}`");
-    let allowed = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    let underscore = name.find('_').is_some_and(|at| at > 0 && at + 1 < name.len());
-    let first = name.starts_with(|c: char| c.is_ascii_uppercase());
-    if !first || !underscore || name.len() > 64 || !name.chars().all(allowed) {
-        return Err(rule(place, "use upper case with an underscore inside, as in TILE_M"));
-    }
-    if values.is_empty() {
-        return Err(rule(place, "needs at least one value; the first is the default"));
-    }
-    if values.iter().any(|value| i32::try_from(*value).is_err()) {
-        return Err(rule(place, "values must fit in a C int"));
-    }
-    Ok(())
-}
-
-/// `^[A-Za-z_][A-Za-z0-9_:]*(<[A-Za-z0-9_:, ]+>)?$`: the name is compiler input.
-fn check_kernel_name(place: &str, name: &str) -> Result<(), PlanError> {
-    let (base, template) = match name.split_once('<') {
-        None => (name, None),
-        Some((base, rest)) => (base, Some(rest.strip_suffix('>').unwrap_or(""))),
-    };
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    let first = base.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let arguments =
-        |text: &str| !text.is_empty() && text.chars().all(|c| word(c) || c == ',' || c == ' ');
-    let fits = name.len() <= KERNEL_NAME_CHARS_MAX;
-    if first && fits && base.chars().all(word) && template.is_none_or(arguments) {
-        return Ok(());
-    }
-    let shown: String = name.chars().take(40).collect();
-    Err(rule(place, format!("`{shown}` is no kernel name; write `name` or `name<64, float>`")))
 }
 
 /// The characters of a diagnosis note that are kept.

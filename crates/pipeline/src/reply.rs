@@ -17,7 +17,7 @@ pub enum Malformed {
     #[error("the reply is empty; answer with one ```cuda fence and one ```toml fence")]
     Empty,
     #[error(
-        "the reply is {0} bytes; at most {REPLY_BYTES_MAX} are read; answer with the two fences only"
+        "the reply is {0} bytes; at most {REPLY_BYTES_MAX} are read: send two fences"
     )]
     TooLong(usize),
     #[error("the reply has no ```cuda fence; put the whole kernel source into one")]
@@ -169,7 +169,7 @@ fn fence_kind(info: &str) -> Option<FenceKind> {
     }
 }
 
-/// CommonMark closes a fence silently at the end of the document; a reply that was cut off looks so.
+/// CommonMark closes a fence silently at the end of the document; a cut-off reply looks so.
 fn is_closed(block: &str) -> bool {
     let mut lines = block.trim_end().lines();
     let opener = lines.next().unwrap_or("").trim_start();

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::environment;
 
-/// Writes and improves CUDA kernels with a language model, and judges them so that the numbers hold.
+/// Writes and improves CUDA kernels with a language model, judged so that the numbers hold.
 #[derive(Debug, Parser)]
 #[command(name = "warpwright", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -31,6 +31,11 @@ pub(crate) struct Cli {
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 our error; 2 usage or bad input file; 3 the \
 candidate or task did not pass; 4 not available here; 5 a budget ended it, resumable; 7 ledger \
 locked or damaged; 130 interrupted, resumable.";
+
+/// Attempts that a run may be given.
+fn attempts() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=100_000)
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -64,7 +69,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: String,
     /// How many attempts may be made
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = attempts())]
     pub(crate) attempts: u32,
     /// A folder with prompt files that replaces the built-in ones
     #[arg(long, value_name = "DIR")]
@@ -83,7 +88,7 @@ pub(crate) struct ResumeArgs {
     #[arg(default_value = "@last")]
     pub(crate) run: String,
     /// Raise the number of attempts
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", value_parser = attempts())]
     pub(crate) attempts: Option<u32>,
     /// Another transcript to go on with, as replay:FILE
     #[arg(long, value_name = "MODEL")]

@@ -78,7 +78,7 @@ fn arguments_must_match_the_kernel() {
         (
             "ptr ptr i32",
             "\"x\", \"y\"",
-            "Malformed/PLAN kernel step 1 (`softmax`): the kernel has 3 parameters, the plan gives 2",
+            "PLAN kernel step 1 (`softmax`): the kernel has 3 parameters, the plan gives 2",
         ),
         (
             "ptr ptr i32",

@@ -75,8 +75,9 @@ impl Golden {
         let elements = TaskSpec::elements(shape, &self.dims).map_err(|error| error.to_string())?;
         if elements > GOLDEN_ELEMENTS_MAX || values.len() as u64 != elements {
             return Err(format!(
-                "tensor `{name}` has {} values, the shape {elements}, at most {GOLDEN_ELEMENTS_MAX}",
-                values.len()
+                "tensor `{name}` has {} values, the shape {elements}; at most {most} are kept",
+                values.len(),
+                most = GOLDEN_ELEMENTS_MAX
             ));
         }
         match values.iter().find(|hex| u64::from_str_radix(hex, 16).is_err()) {

@@ -34,7 +34,7 @@ pub(super) fn run(
         left &= !same;
         if same & !member != 0 {
             let message = format!(
-                "{} executed a collective with member mask {member:#010x}, which does not name them",
+                "{} executed a collective whose member mask {member:#010x} does not name them",
                 lane_names(same & !member)
             );
             return Err(Fault::new(TrapKind::Collective, message, same & !member));

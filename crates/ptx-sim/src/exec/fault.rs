@@ -163,7 +163,8 @@ fn bounded(
     let verb = verb(is_store);
     let (kind, message) = if out {
         let message = format!(
-            "{verb} of {size} bytes at byte {address} of {what} ({bytes} bytes), nearest variable `{buffer}`"
+            "{verb} of {size} bytes at byte {address} of {what} ({bytes} bytes), \
+             nearest variable `{buffer}`"
         );
         (TrapKind::OutOfBounds, message)
     } else {

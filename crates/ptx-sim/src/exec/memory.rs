@@ -4,10 +4,13 @@
 
 use super::engine::{Engine, Fault, Place};
 use super::fault;
-use super::frame::{FULL, Frame, LANES, Longs, lanes};
-use super::traffic;
+use super::frame::{Frame, LANES, Longs, lanes};
+use super::gather::{
+    each_element, fits, for_values, gather_words, load_pattern, load_pattern_global,
+};
+use super::traffic::{self, Pattern};
 use crate::machine::address::{Buffer, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
-use crate::program::ir::{MemoryAccess, MemorySpace, Reg};
+use crate::program::ir::{MemoryAccess, MemorySpace};
 
 /// Memory private to a block or warp, while an instruction runs.
 #[derive(Debug)]
@@ -77,17 +80,6 @@ pub(super) fn put(bytes: &mut [u8], at: u64, size: u8, value: u64) {
     }
 }
 
-/// Extends a loaded value to 64 bits by the sign of its type.
-#[inline(always)]
-fn extend(value: u64, op: &MemoryAccess) -> u64 {
-    match (op.signed, op.bytes) {
-        (true, 1) => value as i8 as u64,
-        (true, 2) => value as i16 as u64,
-        (true, 4) => value as i32 as u64,
-        _ => value,
-    }
-}
-
 impl<'a> Engine<'a> {
     /// Executes a load.
     pub(super) fn load(
@@ -128,11 +120,29 @@ impl<'a> Engine<'a> {
                 self.load_global(frame, op, addresses, active, place)
             }
             MemorySpace::Shared => {
-                self.check_shared(addresses, active, private.shared.len() as u64, size, false)?;
                 let shared = &*private.shared;
-                each_element(frame, op, active, |lane, at| {
-                    get(shared, addresses[lane] + at, op.bytes)
-                });
+                let pattern = traffic::pattern(addresses, active, size);
+                if pattern != Pattern::Other
+                    && fits(addresses, shared.len() as u64, size)
+                    && load_pattern(frame, op, pattern, |at| {
+                        get(shared, addresses[0] + at, op.bytes)
+                    })
+                {
+                    self.counters.shared_requests += 1;
+                    self.counters.shared_wavefronts += traffic::pattern_wavefronts(pattern, size);
+                    return Ok(());
+                }
+                self.check_shared(addresses, active, private.shared.len() as u64, size, false)?;
+                if op.bytes == 4 && !op.signed {
+                    let words = shared.as_chunks().0;
+                    gather_words(frame, op, addresses, active, |index| {
+                        words.get(index).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+                    });
+                } else {
+                    each_element(frame, op, active, |lane, at| {
+                        get(shared, addresses[lane] + at, op.bytes)
+                    });
+                }
                 self.counters.shared_requests += 1;
                 self.counters.shared_wavefronts += traffic::wavefronts(addresses, active, size);
                 Ok(())
@@ -177,6 +187,21 @@ impl<'a> Engine<'a> {
     ) -> Result<(), Fault> {
         let size = access_bytes(op);
         let memory = self.memory;
+        self.counters.global_load_requests += 1;
+        self.counters.global_load_bytes += u64::from(active.count_ones()) * size;
+        let pattern = traffic::pattern(addresses, active, size);
+        if pattern != Pattern::Other
+            && let Some(buffer) = memory.buffer(addresses[0])
+        {
+            let first = addresses[0].wrapping_sub(buffer.base);
+            let last = addresses[LANES - 1].wrapping_sub(buffer.base);
+            let run = load_pattern_global(frame, op, pattern, buffer, [first, last], size);
+            if run {
+                let sectors = traffic::pattern_sectors(pattern, first, size);
+                self.counters.global_load_sectors += sectors;
+                return Ok(());
+            }
+        }
         let mut left = active;
         while left != 0 {
             let (buffer, offsets, same) = self.buffer_lanes(addresses, left, size, false)?;
@@ -187,7 +212,9 @@ impl<'a> Engine<'a> {
                     fault::note_padding(self, place, lane_set, &access);
                 }
             }
-            if !load_contiguous(frame, op, buffer, &offsets, same) {
+            if op.bytes == 4 && !op.signed {
+                gather_words(frame, op, &offsets, same, |index| buffer.words.word(index));
+            } else {
                 each_element(frame, op, same, |lane, at| {
                     buffer.words.load(offsets[lane] + at, op.bytes)
                 });
@@ -195,8 +222,6 @@ impl<'a> Engine<'a> {
             self.counters.global_load_sectors += traffic::sectors(&offsets, same, size);
             left &= !same;
         }
-        self.counters.global_load_requests += 1;
-        self.counters.global_load_bytes += u64::from(active.count_ones()) * size;
         Ok(())
     }
 
@@ -295,6 +320,22 @@ impl<'a> Engine<'a> {
         active: u32,
     ) -> Result<(), Fault> {
         let size = access_bytes(op);
+        let pattern = traffic::pattern(addresses, active, size);
+        if pattern == Pattern::Consecutive
+            && let Some(buffer) = self.memory.buffer(addresses[0])
+            && let offsets = addresses.map(|a| a.wrapping_sub(buffer.base))
+            && fits(&offsets, buffer.bytes, size)
+            && buffer.kind.is_writable()
+        {
+            for_values(frame, op, active, |lane, at, value| {
+                buffer.words.store(offsets[lane] + at, op.bytes, value);
+            });
+            self.counters.global_store_sectors +=
+                traffic::pattern_sectors(pattern, offsets[0], size);
+            self.counters.global_store_requests += 1;
+            self.counters.global_store_bytes += u64::from(active.count_ones()) * size;
+            return Ok(());
+        }
         let mut left = active;
         while left != 0 {
             let (buffer, offsets, same) = self.buffer_lanes(addresses, left, size, true)?;
@@ -336,68 +377,4 @@ impl<'a> Engine<'a> {
 #[inline(always)]
 fn access_bytes(op: &MemoryAccess) -> u64 {
     u64::from(op.bytes) * op.regs.len() as u64
-}
-
-/// Reads each vector element of the active lanes and writes its register.
-#[inline(always)]
-fn each_element(
-    frame: &mut Frame,
-    op: &MemoryAccess,
-    active: u32,
-    read: impl Fn(usize, u64) -> u64,
-) {
-    for (element, reg) in op.regs.iter().enumerate() {
-        let at = element as u64 * u64::from(op.bytes);
-        let mut value = [0; LANES];
-        for lane in lanes(active) {
-            value[lane] = extend(read(lane, at), op);
-        }
-        frame.set_any(*reg, &value, active);
-    }
-}
-
-/// Hands each vector element of the active lanes to a writer, lanes ascending.
-#[inline(always)]
-fn for_values(
-    frame: &Frame,
-    op: &MemoryAccess,
-    active: u32,
-    mut write: impl FnMut(usize, u64, u64),
-) {
-    for (element, reg) in op.regs.iter().enumerate() {
-        let at = element as u64 * u64::from(op.bytes);
-        let value = frame.any(*reg);
-        for lane in lanes(active) {
-            write(lane, at, value[lane]);
-        }
-    }
-}
-
-/// One 32-bit load of a full warp from consecutive words.
-#[inline(always)]
-fn load_contiguous(
-    frame: &mut Frame,
-    op: &MemoryAccess,
-    buffer: &Buffer,
-    offsets: &Longs,
-    active: u32,
-) -> bool {
-    let [Reg::Word { slot, narrow: false }] = op.regs[..] else { return false };
-    if active != FULL || op.bytes != 4 {
-        return false;
-    }
-    let mut apart = 0;
-    for (lane, offset) in offsets.iter().enumerate() {
-        apart |= offset.wrapping_sub(offsets[0]) ^ (4 * lane as u64);
-    }
-    let Some(run) = buffer.words.run((offsets[0] >> 2) as usize, LANES) else { return false };
-    if apart != 0 {
-        return false;
-    }
-    let mut value = [0; LANES];
-    for (to, from) in value.iter_mut().zip(run) {
-        *to = from.load(std::sync::atomic::Ordering::Relaxed);
-    }
-    frame.set_word(slot, &value, FULL);
-    true
 }

@@ -12,6 +12,7 @@ mod compare;
 mod engine;
 mod fault;
 mod frame;
+mod gather;
 mod lanes;
 mod memory;
 mod operands;

@@ -199,13 +199,12 @@ impl Engine<'_> {
         place: Place,
         active: u32,
     ) -> Result<Next, Fault> {
-        let next = Ok(Next::Go(place.pc + 1));
         match &inst.op {
             Op::Collective(op) => {
                 return match collective::run(self, warp, index, frame, op, place)? {
                     true => {
                         self.count(inst.class, active);
-                        next
+                        Ok(Next::Go(place.pc + 1))
                     }
                     false => Ok(Next::Reschedule),
                 };
@@ -221,14 +220,6 @@ impl Engine<'_> {
             _ => self.count(inst.class, active),
         }
         match &inst.op {
-            Op::Convert(op) => run_convert(frame, op, active),
-            Op::Carry(op) => carry::execute(frame, op, active),
-            Op::Atomic(op) => {
-                warp.groups[index].polls = true;
-                let mut private = Private { shared: block.shared, local: &mut warp.local };
-                self.atomic(frame, &mut private, op, active)?;
-            }
-            Op::Activemask(d) => frame.set_word(*d, &[active; LANES], active),
             Op::Call(call) => return self.call(block, warp, index, frame, call, place, active),
             Op::Return => {
                 self.leave(warp, index, frame, active);
@@ -243,6 +234,37 @@ impl Engine<'_> {
             Op::Trap => {
                 return Err(Fault::new(TrapKind::TrapInstruction, "trap was executed", active));
             }
+            Op::Yield => {
+                let group = &mut warp.groups[index];
+                group.pc = place.pc + 1;
+                group.yielded = true;
+                let alone = warp.groups.len() == 1;
+                return Ok(if alone { Next::EndTurn(place.pc + 1) } else { Next::Reschedule });
+            }
+            _ => self.data(block, warp, index, frame, &inst.op, active)?,
+        }
+        Ok(Next::Go(place.pc + 1))
+    }
+
+    /// Conversions, atomics, address spaces: what only changes registers and memory.
+    fn data(
+        &mut self,
+        block: &mut BlockView<'_>,
+        warp: &mut Warp,
+        index: usize,
+        frame: &mut Frame,
+        op: &Op,
+        active: u32,
+    ) -> Result<(), Fault> {
+        match op {
+            Op::Convert(op) => run_convert(frame, op, active),
+            Op::Carry(op) => carry::execute(frame, op, active),
+            Op::Atomic(op) => {
+                warp.groups[index].polls = true;
+                let mut private = Private { shared: block.shared, local: &mut warp.local };
+                self.atomic(frame, &mut private, op, active)?;
+            }
+            Op::Activemask(d) => frame.set_word(*d, &[active; LANES], active),
             Op::Clock(kind, d) => {
                 let now = self.counters.warp_instructions;
                 let value = match kind {
@@ -267,23 +289,21 @@ impl Engine<'_> {
                     .fold(0, |bits, lane| bits | u32::from(is_space(value[lane], *space)) << lane);
                 frame.set_pred(*d, bits, active);
             }
-            Op::Yield => {
-                let group = &mut warp.groups[index];
-                group.pc = place.pc + 1;
-                group.yielded = true;
-                let alone = warp.groups.len() == 1;
-                return Ok(if alone { Next::EndTurn(place.pc + 1) } else { Next::Reschedule });
-            }
             Op::Nothing
             | Op::Alu(_)
             | Op::Compare(_)
             | Op::Load(_)
             | Op::Store(_)
             | Op::Branch(_)
+            | Op::Call(_)
+            | Op::Return
+            | Op::Exit
+            | Op::Trap
+            | Op::Yield
             | Op::Collective(_)
             | Op::Barrier(_) => {}
         }
-        next
+        Ok(())
     }
 
     /// Follows a branch; splits the group if its lanes disagree.

@@ -33,7 +33,7 @@ fn as_markdown(summary: &RunSummary, attempts: &[Attempt]) -> String {
         format!("# {}", run.task_name),
         String::new(),
         format!("Run `{}`, {}. Device `{}`.", run.id, state(summary), run.device_id),
-        "Scores are counts from the simulator: estimates, never times; nothing here is a claim of speed."
+        "Scores are counts from the simulator: estimates, never times and no claim of speed."
             .to_owned(),
         String::new(),
         "| # | asked | from | verdict | detail or score |".to_owned(),

@@ -11,8 +11,8 @@ fn the_demo_runs_the_loop_from_malformed_to_better() {
     let verdicts = program.verdicts();
     for (verdict, part) in verdicts.iter().zip([
         "Malformed/REPLY the reply has no ```toml fence",
-        "BuildFailed/COMPILE kernel.cu:11: identifier \"warp_max\" is undefined",
-        "Wrong/POISON case `ragged`, D1: output `y`: 4181 of 37333 elements",
+        "BuildFailed/COMPILE kernel.cu:10: identifier \"warp_max\" is undefined",
+        "Wrong/MISMATCH case `ragged`, D1: output `y`: 37333 of 37333 elements",
         "Faulted/GUARD case `square`, D1: ",
         "Correct",
         "Correct",
@@ -50,7 +50,7 @@ fn look_up(program: &Program) {
         ),
         (vec!["show", "@last:best"], vec!["#6", "estimate (no GPU)"]),
         (vec!["show", "softmax_rows@best"], vec!["#6", "registers"]),
-        (vec!["report"], vec!["# softmax_rows", "| 3 | repair | 2 | Wrong/POISON |", "Best: #6"]),
+        (vec!["report"], vec!["# softmax_rows", "| 3 | repair | 2 | Wrong/MISMATCH |", "Best: #6"]),
         (vec!["ledger", "verify"], vec!["events, intact"]),
     ] {
         let ended = program.call(&arguments);

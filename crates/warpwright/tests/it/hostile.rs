@@ -37,6 +37,10 @@ fn kernel(from: &str, to: &str) -> String {
 }
 
 fn table() -> Vec<(String, &'static str)> {
+    [malformed_replies(), bad_plans(), bad_arguments(), bad_kernels()].concat()
+}
+
+fn malformed_replies() -> Vec<(String, &'static str)> {
     vec![
         (String::new(), "Malformed/REPLY the reply is empty"),
         ("```cuda\nx\n```\n".repeat(13_000), "Malformed/REPLY the reply has 13000 ```cuda fences"),
@@ -47,6 +51,11 @@ fn table() -> Vec<(String, &'static str)> {
             "Malformed/REPLY the last fence",
         ),
         (reply("", PLAN), "Malformed/REPLY the CUDA source is empty"),
+    ]
+}
+
+fn bad_plans() -> Vec<(String, &'static str)> {
+    vec![
         (reply(KERNEL, "plan = "), "Malformed/PLAN the plan is not valid TOML"),
         (plan("plan = 1", "plan = 9"), "Malformed/PLAN `plan = 9`"),
         (plan("64)", "0)"), "Malformed/PLAN at the public case"),
@@ -74,11 +83,16 @@ fn table() -> Vec<(String, &'static str)> {
             plan("ceil_div(rows, 64)", "rows / 64"),
             "Malformed/PLAN step 1 (`k`), grid: expression `rows / 64` contains `/`",
         ),
+    ]
+}
+
+fn bad_arguments() -> Vec<(String, &'static str)> {
+    vec![
         (
             plan("\"x\", ", ""),
             "Malformed/PLAN kernel step 1 (`k`): the kernel has 4 parameters, the plan gives 3",
         ),
-        (plan("\"x\", \"y\"", "\"rows\", \"y\""), "Wrong/"),
+        (plan("\"x\", \"y\"", "\"rows\", \"y\""), "Faulted/GUARD"),
         (
             plan("\"rows\", \"cols\"", "\"x\", \"cols\""),
             "Malformed/PLAN kernel step 1 (`k`), argument 3: the kernel takes a 32-bit integer",
@@ -98,6 +112,11 @@ fn table() -> Vec<(String, &'static str)> {
         (plan("\"k\"", "\"absent\""), "Malformed/PLAN no kernel `absent`; the source defines k"),
         (plan("\"k\"", "\"k); evil(\""), "Malformed/PLAN step 1: `k); evil(` is no kernel name"),
         (plan("\"k\"", "\"k<int>\""), "Malformed/PLAN no kernel `k<int>`"),
+    ]
+}
+
+fn bad_kernels() -> Vec<(String, &'static str)> {
+    vec![
         (
             kernel("extern \"C\" __global__", "#include \"/etc/passwd\"\nextern \"C\" __global__"),
             "BuildFailed/COMPILE",
