@@ -16,9 +16,7 @@ use crate::verdict::{Reason, Verdict};
 pub enum Malformed {
     #[error("the reply is empty; answer with one ```cuda fence and one ```toml fence")]
     Empty,
-    #[error(
-        "the reply is {0} bytes; at most {REPLY_BYTES_MAX} are read: send two fences"
-    )]
+    #[error("the reply is {0} bytes; at most {REPLY_BYTES_MAX} are read: send two fences")]
     TooLong(usize),
     #[error("the reply has no ```cuda fence; put the whole kernel source into one")]
     NoCuda,

@@ -1,6 +1,7 @@
 //! Every flag, with the sentence that a newcomer reads.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -8,7 +9,8 @@ use crate::environment;
 
 /// Writes and improves CUDA kernels with a language model, judged so that the numbers hold.
 #[derive(Debug, Parser)]
-#[command(name = "warpwright", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "warpwright", version = version(), after_help = EXIT_CODES)]
+#[command(max_term_width = 100)]
 pub(crate) struct Cli {
     /// Where every attempt is stored
     /// [default: $XDG_DATA_HOME/warpwright/ledger.db or ~/.local/share/warpwright/ledger.db]
@@ -26,6 +28,16 @@ pub(crate) struct Cli {
     pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Version, commit and judge: what a stranger needs to get the same verdicts.
+fn version() -> &'static str {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    VERSION.get_or_init(|| {
+        let commit = env!("WARPWRIGHT_COMMIT");
+        let judge = judge::judge_hash();
+        format!("{} (commit {commit}, judge {})", env!("CARGO_PKG_VERSION"), judge.short())
+    })
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 our error; 2 usage or bad input file; 3 the \
@@ -59,6 +71,13 @@ pub(crate) enum Command {
     Toolchain(ToolchainCommand),
     /// Say what works on this machine and what is missing
     Doctor,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 mod doctor;
 mod drive;
 mod ledger;
+mod manual;
 mod report;
 mod show;
 mod status;
@@ -28,5 +29,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Toolchain(ToolchainCommand::Install) => toolchains::install(&places),
         Command::Toolchain(ToolchainCommand::List) => toolchains::list(&places),
         Command::Doctor => doctor::perform(&places).await,
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man => manual::page(),
     }
 }

@@ -4,6 +4,7 @@
 
 mod compile;
 mod diagnostics;
+mod sim;
 mod toolchain;
 
 use std::path::PathBuf;

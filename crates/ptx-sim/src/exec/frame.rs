@@ -65,6 +65,11 @@ fn blend_partial<T: Copy>(to: &mut [T; LANES], from: &[T; LANES], mask: u32) {
 }
 
 impl Frame {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.words[..]) + size_of_val(&self.longs[..]) + self.params.len()
+    }
+
     /// Takes lanes out; a frame without lanes is dropped by its warp.
     pub(super) fn retire(&mut self, mask: u32) {
         self.lanes &= !mask;

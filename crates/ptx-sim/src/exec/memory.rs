@@ -119,34 +119,7 @@ impl<'a> Engine<'a> {
             MemorySpace::Global | MemorySpace::Const | MemorySpace::Generic => {
                 self.load_global(frame, op, addresses, active, place)
             }
-            MemorySpace::Shared => {
-                let shared = &*private.shared;
-                let pattern = traffic::pattern(addresses, active, size);
-                if pattern != Pattern::Other
-                    && fits(addresses, shared.len() as u64, size)
-                    && load_pattern(frame, op, pattern, |at| {
-                        get(shared, addresses[0] + at, op.bytes)
-                    })
-                {
-                    self.counters.shared_requests += 1;
-                    self.counters.shared_wavefronts += traffic::pattern_wavefronts(pattern, size);
-                    return Ok(());
-                }
-                self.check_shared(addresses, active, private.shared.len() as u64, size, false)?;
-                if op.bytes == 4 && !op.signed {
-                    let words = shared.as_chunks().0;
-                    gather_words(frame, op, addresses, active, |index| {
-                        words.get(index).map_or(0, |bytes| u32::from_le_bytes(*bytes))
-                    });
-                } else {
-                    each_element(frame, op, active, |lane, at| {
-                        get(shared, addresses[lane] + at, op.bytes)
-                    });
-                }
-                self.counters.shared_requests += 1;
-                self.counters.shared_wavefronts += traffic::wavefronts(addresses, active, size);
-                Ok(())
-            }
+            MemorySpace::Shared => self.load_shared(frame, private.shared, op, addresses, active),
             MemorySpace::Local => {
                 fault::check_local(private.local, addresses, active, size, false)?;
                 let local = &*private.local;
@@ -175,6 +148,38 @@ impl<'a> Engine<'a> {
                 Ok(())
             }
         }
+    }
+
+    fn load_shared(
+        &mut self,
+        frame: &mut Frame,
+        shared: &[u8],
+        op: &MemoryAccess,
+        addresses: &Longs,
+        active: u32,
+    ) -> Result<(), Fault> {
+        let size = access_bytes(op);
+        let pattern = traffic::pattern(addresses, active, size);
+        if pattern != Pattern::Other
+            && fits(addresses, shared.len() as u64, size)
+            && load_pattern(frame, op, pattern, |at| get(shared, addresses[0] + at, op.bytes))
+        {
+            self.counters.shared_requests += 1;
+            self.counters.shared_wavefronts += traffic::pattern_wavefronts(pattern, size);
+            return Ok(());
+        }
+        self.check_shared(addresses, active, shared.len() as u64, size, false)?;
+        if op.bytes == 4 && !op.signed {
+            let words = shared.as_chunks().0;
+            gather_words(frame, op, addresses, active, |index| {
+                words.get(index).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+            });
+        } else {
+            each_element(frame, op, active, |lane, at| get(shared, addresses[lane] + at, op.bytes));
+        }
+        self.counters.shared_requests += 1;
+        self.counters.shared_wavefronts += traffic::wavefronts(addresses, active, size);
+        Ok(())
     }
 
     fn load_global(

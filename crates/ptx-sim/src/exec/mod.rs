@@ -34,6 +34,9 @@ use engine::{Engine, FindingKey};
 /// Blocks that one parallel job runs in order.
 const BLOCKS_PER_JOB: u64 = 16;
 
+/// Rounds that a new block gets before another one starts.
+const FRESH_ROUNDS: u32 = 64;
+
 /// The report of a launch that was not legal.
 pub(crate) fn refused(reason: String, budget: u64) -> LaunchReport {
     LaunchReport {
@@ -80,9 +83,9 @@ fn run_together(program: &ProgramData, memory: &GlobalMemory, plan: &Plan<'_>) -
         while (resident.len() as u64) < plan.resident
             && let Some(n) = waiting.next()
         {
-            // A fresh block runs at once: most blocks end without waiting for another.
+            // A fresh block runs on for a while: most end without waiting for another.
             let mut block = Block::new(&engine, plan.blocks.get(n));
-            match block.round(&mut engine) {
+            match run_rounds(&mut block, &mut engine, FRESH_ROUNDS) {
                 Ok(Round::More) => resident.push(block),
                 Ok(Round::Done) => engine.counters.blocks += 1,
                 Err(trap) => {
@@ -110,6 +113,16 @@ fn run_together(program: &ProgramData, memory: &GlobalMemory, plan: &Plan<'_>) -
         }
     }
     report(engine, end)
+}
+
+/// Gives a block some rounds, fewer if it ends.
+fn run_rounds(block: &mut Block, engine: &mut Engine<'_>, rounds: u32) -> Result<Round, Box<Trap>> {
+    for _ in 0..rounds {
+        if block.round(engine)? == Round::Done {
+            return Ok(Round::Done);
+        }
+    }
+    Ok(Round::More)
 }
 
 /// One parallel job's result.

@@ -20,6 +20,8 @@ const POLL_EDGES_MAX: u32 = 16;
 const BUSY_EDGES_MAX: u32 = 1 << 16;
 /// Deepest call nesting.
 const DEPTH_MAX: u32 = 512;
+/// Most bytes of registers in the nested calls of one warp.
+const FRAME_BYTES_MAX: usize = 64 << 20;
 /// Most local memory of one lane, in bytes.
 const LOCAL_BYTES_MAX: u32 = 512 << 10;
 
@@ -387,7 +389,9 @@ impl Engine<'_> {
         let local =
             self.program.functions.get(frame.function as usize).map_or(0, |f| f.local_bytes);
         let next_local = self.program.functions.get(callee as usize).map_or(0, |f| f.local_bytes);
-        if frame.depth >= DEPTH_MAX || frame.local_base + local + next_local > LOCAL_BYTES_MAX {
+        let local_bytes = frame.local_base + local + next_local;
+        let frames_full = warp.frame_bytes > FRAME_BYTES_MAX;
+        if frame.depth >= DEPTH_MAX || local_bytes > LOCAL_BYTES_MAX || frames_full {
             let message = format!("{} nested calls exceed the stack", frame.depth);
             return Err(Fault::new(TrapKind::StackOverflow, message, active));
         }

@@ -44,6 +44,8 @@ pub(super) struct Warp {
     pub(super) exited: u32,
     /// Frames by index; the one that runs is taken out meanwhile.
     pub(super) frames: Vec<Option<Box<Frame>>>,
+    /// Bytes of registers and parameters in all frames.
+    pub(super) frame_bytes: usize,
     /// Indices that can be used again.
     free: Vec<usize>,
     pub(super) groups: Vec<Group>,
@@ -61,6 +63,7 @@ impl Warp {
             members,
             exited: 0,
             frames: Vec::new(),
+            frame_bytes: 0,
             free: Vec::new(),
             groups: Vec::new(),
             local: vec![Vec::new(); LANES],
@@ -128,6 +131,7 @@ impl Warp {
         for (slot, value) in &code.pred_constants {
             frame.preds[usize::from(*slot)] = if *value { FULL } else { 0 };
         }
+        self.frame_bytes += frame.bytes();
         let local_end = (local_base + code.local_bytes) as usize;
         for lane in lanes(mask) {
             if self.local[lane].len() < local_end {
@@ -156,6 +160,7 @@ impl Warp {
             at = frame.caller;
             frame.retire(mask);
             if frame.lanes == 0 {
+                self.frame_bytes -= frame.bytes();
                 *place = None;
                 self.free.push(index);
             }
@@ -166,7 +171,10 @@ impl Warp {
     pub(super) fn restore(&mut self, index: usize, frame: Box<Frame>) {
         match self.frames.get_mut(index) {
             Some(place) if frame.lanes != 0 => *place = Some(frame),
-            _ => self.free.push(index),
+            _ => {
+                self.frame_bytes -= frame.bytes();
+                self.free.push(index);
+            }
         }
     }
 

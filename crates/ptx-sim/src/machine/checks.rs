@@ -3,7 +3,7 @@
 //! A refusal is a sentence for the author of the launch; nothing here touches memory.
 
 use super::{BlockSelection, Launch};
-use crate::program::ir::{Kernel, ProgramData};
+use crate::program::ir::{Kernel, ProgramData, align_up};
 use crate::target::Target;
 
 /// Largest grid extents in x, y, z.
@@ -140,11 +140,8 @@ fn check_shape(target: &Target, kernel: &Kernel, launch: &Launch<'_>) -> Result<
 /// Checks shared memory; gives the bytes of a block.
 fn check_shared(target: &Target, kernel: &Kernel, launch: &Launch<'_>) -> Result<u32, String> {
     let fixed = kernel.static_shared;
-    let base = if launch.shared_bytes > 0 {
-        fixed.next_multiple_of(kernel.dynamic_align.max(1))
-    } else {
-        fixed
-    };
+    let base =
+        if launch.shared_bytes > 0 { align_up(fixed, kernel.dynamic_align.max(1)) } else { fixed };
     if fixed > 48 << 10 {
         return Err(format!(
             "{fixed} bytes of static shared memory exceed the limit of {} bytes",

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ir::{Base, Class, Constant, Inst, MemorySpace, Op, Origin, Reg, Slot};
+use super::ir::{Base, Class, Constant, Inst, MemorySpace, Op, Origin, Reg, Slot, align_up};
 use super::literals::{immediate32, immediate64, special};
 use super::symbols::{Symbol, Symbols};
 use crate::machine::address::PARAM_WINDOW;
@@ -160,15 +160,15 @@ impl<'m> Builder<'m> {
 
     /// Room in the frame's parameter area.
     pub(super) fn reserve_param(&mut self, bytes: u32, align: u32) -> u32 {
-        let start = self.param_bytes.next_multiple_of(align.clamp(1, 128));
-        self.param_bytes = start + bytes;
+        let start = align_up(self.param_bytes, align.clamp(1, 128));
+        self.param_bytes = start.saturating_add(bytes);
         self.param_bytes_max = self.param_bytes_max.max(self.param_bytes);
         start
     }
 
     /// Room in local memory.
     pub(super) fn reserve_local(&mut self, bytes: u32, align: u32) -> u32 {
-        let start = self.local_bytes.next_multiple_of(align.clamp(1, 128));
+        let start = align_up(self.local_bytes, align.clamp(1, 128));
         self.local_bytes = start.saturating_add(bytes);
         start
     }

@@ -133,6 +133,9 @@ pub(super) fn compare(
     let ty = modifiers.take_type()?;
     let result_type = if root == "set" { Some(modifiers.take_type()?) } else { None };
     let ftz = modifiers.take("ftz");
+    if ftz && ty.is_half() {
+        return Err(Reject::Unsupported);
+    }
     let join = match modifiers.take_any(&["and", "or", "xor"]) {
         Some("and") => Some(BoolOp::And),
         Some("or") => Some(BoolOp::Or),

@@ -28,6 +28,10 @@ pub(super) fn arithmetic(
     let approximate = modifiers.take_any(&["approx", "full"]).is_some();
     modifiers.finish()?;
     let root = if root == "mad" { "fma" } else { root };
+    if ty.is_half() && flags & flag::FTZ != 0 {
+        // Half arithmetic does not flush here; running it would be silently wrong.
+        return Err(Reject::Unsupported);
+    }
     let (op, class) = if ty.is_half() {
         flags |= ty.half_flags();
         half_op(root, ty)?

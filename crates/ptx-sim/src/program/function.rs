@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::builder::{Builder, Place, Reject};
 use super::decode;
-use super::ir::{Callee, FunctionCode, Op, resolve_location};
+use super::ir::{Callee, FunctionCode, Op, align_up, resolve_location};
 use super::layout::layout;
 use super::symbols::{Symbol, Symbols};
 use super::{DecodeError, render};
@@ -19,7 +19,7 @@ const AREA_BYTES_MAX: u64 = 1 << 19;
 pub(super) fn signature(function: &Function) -> (Vec<u32>, Vec<u32>, u32) {
     let mut end = 0_u32;
     let mut place = |variable: &Variable| {
-        let start = end.next_multiple_of(variable.align.clamp(1, 128));
+        let start = align_up(end, variable.align.clamp(1, 128));
         end = start.saturating_add(variable.bytes().min(AREA_BYTES_MAX) as u32);
         start
     };
@@ -66,7 +66,7 @@ pub(super) fn decode(
         long_constants,
         pred_constants,
         param_bytes: builder.param_bytes_max,
-        local_bytes: builder.local_bytes.next_multiple_of(16),
+        local_bytes: align_up(builder.local_bytes, 16),
         shared: builder.shared,
         calls: builder.calls,
         communicates: builder.communicates,

@@ -12,6 +12,11 @@ pub(crate) use super::ir_alu::{
 use crate::report::Location;
 use crate::syntax::SourceLocation;
 
+/// Rounds up to a multiple of a power of two, saturating.
+pub(crate) fn align_up(value: u32, align: u32) -> u32 {
+    value.saturating_add(align - 1) & !(align - 1)
+}
+
 /// Index into a register bank.
 pub(crate) type Slot = u16;
 

@@ -25,8 +25,11 @@ use std::sync::Arc;
 
 use crate::report::Location;
 use crate::syntax::{Function, FunctionKind, Module};
-use ir::{EntryParam, Kernel, ProgramData};
+use ir::{EntryParam, Kernel, ProgramData, align_up};
 use symbols::Symbols;
+
+/// Most bytes that the parameters of an entry may take; twice what the hardware allows.
+const PARAM_BYTES_MAX: u32 = 1 << 16;
 
 /// Decoded kernels, ready to launch. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -86,7 +89,15 @@ impl Program {
         for entry in entries {
             let function = entry_function(module, entry)?;
             let root = decode_reachable(module, function, &mut symbols, &mut data, &mut decoded)?;
-            data.kernels.push(kernel(&data, module, function, root, &symbols));
+            let kernel = kernel(&data, module, function, root, &symbols);
+            if kernel.param_bytes > PARAM_BYTES_MAX {
+                return Err(DecodeError::Malformed {
+                    reason: format!("parameters of more than {PARAM_BYTES_MAX} bytes"),
+                    ptx_line: module.functions.get(function as usize).map_or(0, |f| f.line),
+                    kernel: kernel.name,
+                });
+            }
+            data.kernels.push(kernel);
         }
         data.variables = symbols.variables;
         data.shared = symbols.shared;
@@ -186,13 +197,13 @@ fn layout_shared(used: &[u32], symbols: &Symbols) -> (Vec<(u32, u32)>, u32, u32)
     let mut offsets = Vec::new();
     let mut end = 0_u32;
     for index in used.iter().filter(|i| variable(i).bytes > 0) {
-        end = end.saturating_add(variable(index).align - 1) & !(variable(index).align - 1);
+        end = align_up(end, variable(index).align);
         offsets.push((*index, end));
         end = end.saturating_add(variable(index).bytes);
     }
     let unsized_ones = || used.iter().filter(|i| variable(i).bytes == 0);
     let align = unsized_ones().map(|i| variable(i).align).max().unwrap_or(1).max(16);
-    let start = end.saturating_add(align - 1) & !(align - 1);
+    let start = align_up(end, align);
     offsets.extend(unsized_ones().map(|index| (*index, start)));
     (offsets, end, align)
 }
@@ -202,9 +213,9 @@ fn layout_params(source: &Function) -> (Vec<EntryParam>, u32) {
     let mut params = Vec::new();
     for variable in &source.params {
         let bytes = variable.bytes().min(1 << 16) as u32;
-        let offset = end.next_multiple_of(variable.align.clamp(1, 128));
+        let offset = align_up(end, variable.align.clamp(1, 128));
         params.push(EntryParam { name: variable.name.clone(), offset, bytes });
-        end = offset + bytes;
+        end = offset.saturating_add(bytes);
     }
     (params, end)
 }

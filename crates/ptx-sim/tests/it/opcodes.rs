@@ -391,7 +391,8 @@ fn half_conversions_are_exhaustively_right() {
     for chunk in all.chunks(1024) {
         let got = run32("cvt.u16.u32 %h1, %a; cvt.f32.f16 %d, %h1;", chunk);
         let back = run32(
-            "cvt.u16.u32 %h1, %a; cvt.f32.f16 %t2, %h1; cvt.rn.f16.f32 %h2, %t2; cvt.u32.u16 %d, %h2;",
+            "cvt.u16.u32 %h1, %a; cvt.f32.f16 %t2, %h1; cvt.rn.f16.f32 %h2, %t2;\n\
+             cvt.u32.u16 %d, %h2;",
             chunk,
         );
         let brain =

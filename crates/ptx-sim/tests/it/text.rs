@@ -31,7 +31,8 @@ fn facts_of_a_module() {
 
 #[test]
 fn normalised_text_drops_debug_information_only() {
-    let text = "// head\n.version 9.0\n\t.loc 1 2 3\n add.s32  %r1, /* x */ %r2, 1;\n.file 1 \"a//b\"\n\
+    let text = "// head\n.version 9.0\n\t.loc 1 2 3\n add.s32  %r1, /* x */ %r2, 1;\n\
+                .file 1 \"a//b\"\n\
                 .section .debug_str {\n.b8 1\n}\nret;\n";
     assert_eq!(normalised_text(text), ".version 9.0\nadd.s32 %r1, %r2, 1;\nret;\n");
 }
@@ -50,7 +51,8 @@ const HEAD: &str = ".version 9.0\n.target sm_90\n.address_size 64\n";
 #[test]
 fn what_cannot_run_is_found_before_the_launch() {
     let text = format!(
-        "{HEAD}.entry good() {{ ret; }}\n.entry bad() {{\n.reg .b32 %r<3>;\nwgmma.fence.sync.aligned;\nret; }}\n\
+        "{HEAD}.entry good() {{ ret; }}\n.entry bad() {{\n.reg .b32 %r<3>;\n\
+         wgmma.fence.sync.aligned;\nret; }}\n\
          .entry worse() {{ add.s32 %r1, %r2, 1; ret; }}"
     );
     let module = syntax::parse(&text).unwrap();

@@ -106,7 +106,7 @@ fn bad_arguments() -> Vec<(String, &'static str)> {
             "Malformed/PLAN step 1 (`k`), argument 4: `z` is unknown",
         ),
         (
-            kernel("int cols", "float cols"),
+            kernel("int cols) {", "float width) {\n    int cols = (int)width;"),
             "Malformed/PLAN kernel step 1 (`k`), argument 4: the kernel takes a 32-bit float",
         ),
         (plan("\"k\"", "\"absent\""), "Malformed/PLAN no kernel `absent`; the source defines k"),
@@ -187,4 +187,25 @@ fn a_program_that_hung_is_never_run_again_and_an_equal_one_is_not_judged_twice()
     assert_eq!(verdicts[2..], ["Correct ", "Correct "]);
     let report = program.report();
     assert_eq!(report["attempts"][2]["report"], report["attempts"][3]["report"]);
+}
+
+#[test]
+fn a_source_that_never_compiles_ends_at_its_limit_and_the_run_goes_on() {
+    let program = Program::new();
+    let bomb = kernel(
+        "extern \"C\"",
+        "template <int N, int D> struct Tree {
+            static constexpr int value = Tree<2 * N, D - 1>::value + Tree<2 * N + 1, D - 1>::value;
+        };
+        template <int N> struct Tree<N, 0> { static constexpr int value = N & 1; };
+        static_assert(Tree<1, 24>::value > 0);
+        extern \"C\"",
+    );
+    let flood = kernel("extern \"C\"", &format!("{}extern \"C\"", "#warning x\n".repeat(4_000)));
+    let model = program.transcript(&[bomb, flood, demo_replies().pop().unwrap()]);
+    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "3"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let verdicts = program.verdicts();
+    assert!(verdicts[0].starts_with("BuildTimeout/COMPILE"), "{}", verdicts[0]);
+    assert_eq!(verdicts[1..], ["Correct ", "Correct "]);
 }

@@ -9,7 +9,7 @@ use judge::{CancelFlag, Evaluation, Judge, JudgeConfig, Judgement, RunSeed};
 use pipeline::candidate::Candidate;
 use pipeline::device_facts::DeviceFacts;
 use pipeline::reply::candidate_of_parts;
-use pipeline::task::Task;
+use pipeline::task::{Task, WrongKernel};
 
 use crate::program::cache;
 
@@ -40,6 +40,15 @@ fn task(name: &str) -> Task {
     Task::from_files(&files).unwrap()
 }
 
+/// Every shipped task, by folder name.
+fn tasks() -> Vec<Task> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks");
+    let folders = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap());
+    let names: Vec<_> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    assert!(!names.is_empty());
+    names.iter().map(|name| task(name)).collect()
+}
+
 fn evaluate(judge: &Judge, task: &Task, candidate: &Candidate, index: u64) -> Judgement {
     let tunables = candidate.plan.default_tunables();
     let cancel = CancelFlag::default();
@@ -51,34 +60,32 @@ fn evaluate(judge: &Judge, task: &Task, candidate: &Candidate, index: u64) -> Ju
 }
 
 #[test]
-fn the_reference_agrees_with_the_golden_case() {
-    let report = judge().check_golden(&task("softmax_rows"), &CancelFlag::default()).unwrap();
-    assert_eq!(report.compared, 36);
-    assert_eq!(report.deviations, []);
+fn references_agree_with_their_golden_cases() {
+    let judge = judge();
+    for task in tasks() {
+        let report = judge.check_golden(&task, &CancelFlag::default()).unwrap();
+        assert!(report.compared > 0, "{}", task.spec.name);
+        assert_eq!(report.deviations, [], "{}", task.spec.name);
+    }
 }
 
 #[test]
 fn every_wrong_kernel_is_rejected_for_its_reason() {
-    let (judge, task) = (judge(), task("softmax_rows"));
-    assert!(task.wrong.len() >= 4);
-    for wrong in &task.wrong {
-        let candidate = candidate_of_parts(&wrong.source, &wrong.plan, &task.signature()).unwrap();
-        let judgement = evaluate(&judge, &task, &candidate, 0);
-        let verdict = &judgement.verdict;
-        assert_eq!(
-            (verdict.kind, verdict.reason),
-            (wrong.expect.kind, Some(wrong.expect.reason)),
-            "{}: {verdict} {}",
-            wrong.name,
-            verdict.detail
-        );
-        let case = wrong.expect.case.as_deref().unwrap_or("");
-        assert!(
-            verdict.detail.contains(&format!("case `{case}`")),
-            "{}: {}",
-            wrong.name,
-            verdict.detail
-        );
+    let judge = judge();
+    for task in tasks() {
+        assert!(task.wrong.len() >= 4, "{}", task.spec.name);
+        task.wrong.iter().for_each(|wrong| check_wrong(&judge, &task, wrong));
+    }
+}
+
+fn check_wrong(judge: &Judge, task: &Task, wrong: &WrongKernel) {
+    let candidate = candidate_of_parts(&wrong.source, &wrong.plan, &task.signature()).unwrap();
+    let verdict = evaluate(judge, task, &candidate, 0).verdict;
+    let place = format!("{}/{}: {verdict} {}", task.spec.name, wrong.name, verdict.detail);
+    let expected = (wrong.expect.kind, Some(wrong.expect.reason));
+    assert_eq!((verdict.kind, verdict.reason), expected, "{place}");
+    if let Some(case) = &wrong.expect.case {
+        assert!(verdict.detail.contains(&format!("case `{case}`")), "{place}");
     }
 }
 

@@ -115,3 +115,22 @@ fn a_damaged_ledger_is_refused_and_left_alone() {
     assert_eq!(ended.code, Some(7), "{}", ended.stderr);
     assert_eq!(std::fs::read(program.ledger()).unwrap(), vec![7; 8192]);
 }
+
+#[test]
+fn the_program_describes_itself() {
+    let program = Program::new();
+    for (arguments, parts) in [
+        (vec!["--version"], vec!["warpwright 0.", "commit ", "judge "]),
+        (vec!["--help"], vec!["Exit codes:", "demo", "doctor", "--ledger"]),
+        (vec!["completions", "bash"], vec!["_warpwright()"]),
+        (vec!["man"], vec![".TH warpwright"]),
+        (vec!["toolchain", "list"], vec!["NVRTC 13.0.88"]),
+        (vec!["doctor"], vec!["ok  compile and simulate in children: 36 golden values agree"]),
+    ] {
+        let ended = program.call(&arguments);
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {} {}", ended.stdout, ended.stderr);
+        for part in parts {
+            assert!(ended.stdout.contains(part), "{arguments:?}: {part} not in {}", ended.stdout);
+        }
+    }
+}
