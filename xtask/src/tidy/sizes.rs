@@ -8,7 +8,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const LINE_CHARS_MAX: usize = 100;
 
 /// Flat tables of instructions, where a split would hide the table: end of the path, function.
-const TABLES: [(&str, &str); 0] = [];
+const TABLES: [(&str, &str); 1] = [("ptx-sim/src/exec/alu.rs", "execute")];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     tree.rust().flat_map(|file| check_file(file, &TABLES)).collect()

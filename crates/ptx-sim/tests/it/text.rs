@@ -69,3 +69,25 @@ fn what_cannot_run_is_found_before_the_launch() {
     assert!(matches!(Program::decode(&module, &["worse"]), Err(DecodeError::Malformed { .. })));
     assert!(matches!(Program::decode(&module, &["none"]), Err(DecodeError::NoEntry { .. })));
 }
+
+/// What would be silently wrong is refused like anything else that is missing.
+#[test]
+fn flushing_half_arithmetic_is_refused() {
+    for instruction in [
+        "add.ftz.f16 %h1, %h2, %h2;",
+        "fma.rn.ftz.f16x2 %r1, %r1, %r1, %r1;",
+        "setp.lt.ftz.f16 %p1, %h1, %h2;",
+    ] {
+        let text = format!(
+            "{HEAD}.entry k() {{\n.reg .b16 %h<3>;\n.reg .b32 %r<2>;\n.reg .pred %p<2>;\n\
+             {instruction}\nret; }}"
+        );
+        let module = syntax::parse(&text).unwrap();
+        match Program::decode(&module, &["k"]) {
+            Err(DecodeError::Unsupported { instruction: found, .. }) => {
+                assert!(instruction.starts_with(&found), "{found}");
+            }
+            other => panic!("{instruction}: {other:?}"),
+        }
+    }
+}
