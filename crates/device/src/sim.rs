@@ -34,14 +34,19 @@ impl SimDevice {
 
 impl Device for SimDevice {
     fn load(&mut self, image: &Image<'_>, entries: &[&str]) -> Result<LoadEnd, DeviceError> {
-        let module = ptx_sim::syntax::parse(image.ptx)
-            .map_err(|error| DeviceError::Module(error.to_string()))?;
+        // The compiler accepted this module, so what cannot be read or decoded is lacking here.
+        let module = match ptx_sim::syntax::parse(image.ptx) {
+            Ok(module) => module,
+            Err(error) => return Ok(LoadEnd::Unsupported(error.to_string())),
+        };
         let program = match Program::decode(&module, entries) {
             Ok(program) => program,
-            Err(error @ DecodeError::Unsupported { .. }) => {
+            Err(error @ (DecodeError::Unsupported { .. } | DecodeError::Malformed { .. })) => {
                 return Ok(LoadEnd::Unsupported(error.to_string()));
             }
-            Err(error) => return Err(DeviceError::Module(error.to_string())),
+            Err(error @ DecodeError::NoEntry { .. }) => {
+                return Err(DeviceError::Module(error.to_string()));
+            }
         };
         self.machine.load(&program).map_err(|error| DeviceError::Failed(error.to_string()))?;
         self.program = Some(program);

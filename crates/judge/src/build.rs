@@ -102,7 +102,10 @@ fn compiled(
     let bytes = |memfd: &Memfd, bytes: u64| -> Result<Vec<u8>, JudgeError> {
         memfd.seal_write()?;
         let map = memfd.map()?;
-        Ok(map.get(..bytes as usize).unwrap_or_default().to_vec())
+        let content = usize::try_from(bytes).ok().and_then(|bytes| map.get(..bytes));
+        let why = || format!("it reported {bytes} bytes of output in {}", map.len());
+        let content = content.ok_or_else(|| JudgeError::Child { child: "build", why: why() })?;
+        Ok(content.to_vec())
     };
     let (ptx, cubin) = match &report.facts {
         Some(_) => (bytes(ptx, report.ptx_bytes)?, bytes(cubin, report.cubin_bytes)?),
@@ -123,8 +126,14 @@ fn compile_verdict(report: &BuildReport) -> Option<Verdict> {
     if report.facts.is_some() {
         return None;
     }
+    if let Some(why) = &report.unreadable {
+        let detail = format!("it compiled, but this machine cannot read its PTX: {why}");
+        return Some(Verdict::failed(Reason::Unsupported, detail));
+    }
     if report.too_large {
-        let detail = format!("the compiled kernel is larger than {IMAGE_BYTES_MAX} bytes");
+        let detail = format!(
+            "the compiled module is too large: at most {IMAGE_BYTES_MAX} bytes, with short names"
+        );
         return Some(Verdict::failed(Reason::Compile, detail));
     }
     let mut errors = report.diagnostics.iter().filter(|d| d.severity == Severity::Error);

@@ -17,13 +17,16 @@ use pipeline::task::Task;
 use pipeline::task::spec::{Case, Compare, Place, extents};
 use pipeline::verdict::{Reason, Verdict};
 use sandbox::wire::{
-    InputTensor, OutputTensor, RunCase, RunEnd, RunReport, RunRequest, RunResult, SampleCase,
-    SampleInput, Slice, VerifyItem, VerifyReport, VerifyRequest,
+    InputTensor, OutputTensor, RunCase, RunEnd, RunReport, RunRequest, SampleCase, SampleInput,
+    SampleResult, Slice, VerifyItem, VerifyReport, VerifyRequest,
 };
 use sandbox::{CancelFlag, ChildKind, Memfd};
 
 use crate::cases::{CaseData, Tensors, input_sizes, output_sizes, role_parameter};
 use crate::children::ChildEnd;
+use crate::decide::{
+    case_report, case_reports, headline_failure, headline_report, verdict_of, words,
+};
 use crate::limits::{CANDIDATE_LAUNCH_BUDGET, CANDIDATE_LIMITS, VERIFY_LIMITS};
 use crate::reference::{EMPTY, image_memfds};
 use crate::{Build, Judge, JudgeError, RunSeed};
@@ -45,16 +48,25 @@ pub struct Evaluation<'a> {
 pub struct Judgement {
     pub verdict: Verdict,
     pub report: Report,
+    /// False when the end depended on how busy this machine was: then it must not be remembered.
+    pub repeatable: bool,
+}
+
+/// The public cases that run here, each with its plan in numbers.
+struct ResolvedCases<'a> {
+    plans: Vec<(&'a Case, ResolvedPlan)>,
+    /// Cases that the plan's domain leaves out.
+    notes: Vec<String>,
 }
 
 /// One case under one distribution, ready to run.
-struct Trial<'a> {
-    case: &'a Case,
-    distribution: Distribution,
+pub(crate) struct Trial<'a> {
+    pub(crate) case: &'a Case,
+    pub(crate) distribution: Distribution,
     plan: ResolvedPlan,
     poison: Poison,
     data: Arc<CaseData>,
-    outputs: Tensors,
+    pub(crate) outputs: Tensors,
 }
 
 impl Judge {
@@ -72,75 +84,102 @@ impl Judge {
             return Err(JudgeError::Child { child: "candidate", why });
         };
         if let Some(verdict) = &evaluation.build.verdict {
-            return Ok(self.judgement(verdict.clone(), facts, Vec::new(), Score::None));
+            return Ok(self.early(verdict.clone(), facts));
         }
-        let plans = match self.resolve_cases(evaluation, facts) {
-            Ok(plans) => plans,
-            Err(verdict) => return Ok(self.judgement(verdict, facts, Vec::new(), Score::None)),
+        let resolved = match self.resolve_cases(evaluation, facts) {
+            Ok(resolved) => resolved,
+            Err(verdict) => return Ok(self.early(verdict, facts)),
         };
-        let trials = self.prepare_trials(evaluation, plans, cancel)?;
+        let mut notes = resolved.notes;
+        let trials = self.prepare_trials(evaluation, resolved.plans, cancel)?;
         let sample = self.sample_case(evaluation);
         let run = match self.run_trials(evaluation, facts, &trials, sample, cancel)? {
             Ok(run) => run,
-            Err(verdict) => {
-                return Ok(self.judgement(verdict, facts, not_run(&trials), Score::None));
+            Err((verdict, repeatable)) => {
+                let cases = trials.iter().map(|trial| case_report(trial, CaseStatus::NotRun));
+                let report = self.report(facts, cases.collect(), Score::None, notes);
+                return Ok(Judgement { verdict, report, repeatable });
             }
         };
         let checks = self.verify(evaluation, &trials, &run, cancel)?;
-        let cases = case_reports(&trials, run.runs, checks);
+        let mut cases = case_reports(&trials, run.runs, checks);
+        let mut score = Score::None;
+        if let Some(sample) = run.sample {
+            match headline_failure(&sample) {
+                Some((reason, detail)) => {
+                    cases.extend(headline_report(evaluation, &sample, reason, detail));
+                }
+                None => score = self.score(&sample, &mut notes),
+            }
+        }
         let verdict = verdict_of(&cases);
-        let score = match run.sample.filter(|_| verdict.is_correct()) {
-            Some(sample) => sample.counters.map_or(Score::None, |counters| {
-                Score::Estimated(Estimate::new(&counters, &self.config.device, sample.blocks))
-            }),
-            None => Score::None,
-        };
-        Ok(self.judgement(verdict, facts, cases, score))
+        let score = if verdict.is_correct() { score } else { Score::None };
+        let report = self.report(facts, cases, score, notes);
+        Ok(Judgement { verdict, report, repeatable: true })
     }
 
-    fn judgement(
+    /// The estimate for a counted headline; otherwise a note that says why there is none.
+    fn score(&self, sample: &SampleResult, notes: &mut Vec<String>) -> Score {
+        if sample.end == RunEnd::Completed {
+            let device = &self.config.device;
+            return Score::Estimated(Estimate::new(&sample.counters, device, sample.blocks));
+        }
+        notes.push(format!("the headline shape could not be counted here: {}", words(&sample.end)));
+        Score::None
+    }
+
+    /// A judgement from before anything ran.
+    fn early(&self, verdict: Verdict, facts: &BuildFacts) -> Judgement {
+        let report = self.report(facts, Vec::new(), Score::None, Vec::new());
+        Judgement { verdict, report, repeatable: true }
+    }
+
+    fn report(
         &self,
-        verdict: Verdict,
         facts: &BuildFacts,
         cases: Vec<CaseReport>,
         score: Score,
-    ) -> Judgement {
-        let report = Report {
+        notes: Vec<String>,
+    ) -> Report {
+        Report {
             stage: Stage::Search,
             device: self.config.device.model.clone(),
             kernels: facts.entries.clone(),
             cases,
             score,
-        };
-        Judgement { verdict, report }
+            notes,
+        }
     }
 
-    /// The plan at each public case that this device runs; a plan error is the verdict.
+    /// The plan at each public case; a plan error at any of them is the verdict, also at one that
+    /// only a GPU can run.
     fn resolve_cases<'a>(
         &self,
         evaluation: &Evaluation<'a>,
         facts: &BuildFacts,
-    ) -> Result<Vec<(&'a Case, ResolvedPlan)>, Verdict> {
-        let mut plans = Vec::new();
-        for case in evaluation.task.cases(Place::Sim) {
+    ) -> Result<ResolvedCases<'a>, Verdict> {
+        let mut resolved = ResolvedCases { plans: Vec::new(), notes: Vec::new() };
+        for case in &evaluation.task.spec.cases {
+            let runs_here = case.on.contains(&Place::Sim);
             let plan = match self.resolve(evaluation, &case.dims) {
                 Ok(plan) => plan,
-                // A kernel may decline shapes; that they are few is judged with the hidden ones.
-                Err(LaunchError::Domain { .. }) => continue,
+                Err(LaunchError::Domain { condition }) if case.name != "headline" => {
+                    let what = format!("the case `{}` is outside the domain", case.name);
+                    resolved.notes.push(format!("{what} (`{condition}`) and was not run"));
+                    continue;
+                }
                 Err(error) => return Err(plan_verdict(case, &error.to_string())),
             };
             check_values(facts, &plan).map_err(|why| plan_verdict(case, &why))?;
-            plans.push((case, plan));
+            if runs_here {
+                resolved.plans.push((case, plan));
+            }
         }
-        if let Some(headline) = evaluation.task.spec.headline() {
-            let resolved = self.resolve(evaluation, &headline.dims);
-            resolved.map_err(|error| plan_verdict(headline, &error.to_string()))?;
-        }
-        if plans.is_empty() {
+        if resolved.plans.is_empty() {
             let why = "the plan's domain leaves no public case that this machine can run";
             return Err(Verdict::failed(Reason::Plan, why));
         }
-        Ok(plans)
+        Ok(resolved)
     }
 
     fn resolve(
@@ -190,7 +229,8 @@ impl Judge {
         let sizes = input_sizes(spec, dims).ok()?;
         let inputs = spec.inputs.iter().zip(sizes).map(|(input, (_, bytes))| {
             let parameter = role_parameter(input, dims).ok()?;
-            Some(SampleInput { input: input.clone(), parameter, bytes })
+            let writable = evaluation.candidate.plan.in_place.contains(&input.name);
+            Some(SampleInput { input: input.clone(), parameter, bytes, writable })
         });
         Some(SampleCase {
             plan: self.resolve(evaluation, dims).ok()?,
@@ -199,7 +239,8 @@ impl Judge {
         })
     }
 
-    /// Runs all trials in one child; an end without a report is a verdict.
+    /// Runs all trials in one child; an end without a report is a verdict, with whether it would
+    /// be the same again.
     fn run_trials(
         &self,
         evaluation: &Evaluation<'_>,
@@ -207,7 +248,7 @@ impl Judge {
         trials: &[Trial<'_>],
         sample: Option<SampleCase>,
         cancel: &CancelFlag,
-    ) -> Result<Result<RunReport, Verdict>, JudgeError> {
+    ) -> Result<Result<RunReport, (Verdict, bool)>, JudgeError> {
         let build = evaluation.build;
         let in_place = &evaluation.candidate.plan.in_place;
         let numbered = trials.iter().enumerate();
@@ -233,12 +274,14 @@ impl Judge {
         }
         Ok(match end {
             ChildEnd::Reported(report) => Ok(report),
-            ChildEnd::TimedOut => Err(Verdict::failed(
-                Reason::Timeout,
-                format!("it did not end within {} s", CANDIDATE_LIMITS.deadline.as_secs()),
-            )),
+            ChildEnd::TimedOut => {
+                let seconds = CANDIDATE_LIMITS.deadline.as_secs();
+                let detail = format!("the public cases did not end within {seconds} s");
+                Err((Verdict::failed(Reason::Timeout, detail), false))
+            }
             ChildEnd::Crashed(why) => {
-                Err(Verdict::failed(Reason::Crash, format!("its process died: {why}")))
+                let detail = format!("its process died: {why}");
+                Err((Verdict::failed(Reason::Crash, detail), true))
             }
         })
     }
@@ -323,103 +366,11 @@ fn verify_items(
                 .slice(first_bulk + 1, &format!("{}_ref", output.name))
                 .unwrap_or(EMPTY),
             bound: bound.filter(|_| output.compare == Compare::Bound),
-            accumulation_unit: precision.accumulation_unit(),
+            accumulation_unit: spec.accumulation_unit(precision),
             norm_limit: spec.norm_limit(precision),
             flush_denormals: spec.flush_denormals,
             poison: trial.poison,
         })
     };
     spec.outputs.iter().map(item).collect()
-}
-
-fn not_run(trials: &[Trial<'_>]) -> Vec<CaseReport> {
-    trials.iter().map(|trial| case_report(trial, CaseStatus::NotRun)).collect()
-}
-
-fn case_report(trial: &Trial<'_>, status: CaseStatus) -> CaseReport {
-    CaseReport {
-        case: trial.case.name.clone(),
-        dims: trial.case.dims.clone(),
-        distribution: trial.distribution,
-        status,
-        checks: Vec::new(),
-        counters: None,
-        findings: Vec::new(),
-    }
-}
-
-fn case_reports(
-    trials: &[Trial<'_>],
-    runs: Vec<RunResult>,
-    checks: Vec<OutputCheck>,
-) -> Vec<CaseReport> {
-    let mut runs = runs.into_iter();
-    let mut checks = checks.into_iter();
-    let report = |trial: &Trial<'_>| {
-        let Some(run) = runs.next() else { return case_report(trial, CaseStatus::NotRun) };
-        let mut report = case_report(trial, CaseStatus::Passed);
-        report.counters = run.counters;
-        report.findings = run.findings;
-        report.status = match run_failure(run.end) {
-            Some((reason, detail)) => CaseStatus::Failed { reason, detail },
-            None => {
-                report.checks = checks.by_ref().take(trial.outputs.places.len()).collect();
-                check_status(&report.checks)
-            }
-        };
-        report
-    };
-    trials.iter().map(report).collect()
-}
-
-fn run_failure(end: RunEnd) -> Option<(Reason, String)> {
-    match end {
-        RunEnd::Completed => None,
-        RunEnd::Refused(why) => Some((Reason::Launch, why)),
-        RunEnd::Unsupported(what) => Some((Reason::Unsupported, what)),
-        RunEnd::OutOfBounds(message) => Some((Reason::Guard, message)),
-        RunEnd::ReadOnlyWrite(message) => Some((Reason::Input, message)),
-        RunEnd::Hang(message) => Some((Reason::Timeout, message)),
-        RunEnd::Crash(message) => Some((Reason::Crash, message)),
-    }
-}
-
-fn check_status(checks: &[OutputCheck]) -> CaseStatus {
-    let failed = checks.iter().find_map(|check| check.failure.map(|reason| (reason, check)));
-    match failed {
-        None if checks.is_empty() => CaseStatus::Failed {
-            reason: Reason::Mismatch,
-            detail: "no output was compared".to_owned(),
-        },
-        None => CaseStatus::Passed,
-        Some((reason, check)) => {
-            let detail = if check.wrong == 0 {
-                format!("output `{}` is too inaccurate as a whole", check.output)
-            } else {
-                format!("output `{}`: {}", check.output, check.pattern)
-            };
-            CaseStatus::Failed { reason, detail }
-        }
-    }
-}
-
-/// The first case that failed decides; a case that was not run never passes.
-fn verdict_of(cases: &[CaseReport]) -> Verdict {
-    for report in cases {
-        match &report.status {
-            CaseStatus::Passed => {}
-            CaseStatus::Failed { reason: reason @ Reason::Unsupported, detail } => {
-                return Verdict::failed(*reason, detail.clone());
-            }
-            CaseStatus::Failed { reason, detail } => {
-                let place = format!("case `{}`, {:?}", report.case, report.distribution);
-                return Verdict::failed(*reason, format!("{place}: {detail}"));
-            }
-            CaseStatus::NotRun => {
-                let detail = format!("the case `{}` was not run", report.case);
-                return Verdict::failed(Reason::Crash, detail);
-            }
-        }
-    }
-    Verdict::correct()
 }

@@ -7,6 +7,7 @@
 mod build;
 mod cases;
 mod children;
+mod decide;
 mod error;
 mod evaluate;
 mod limits;
@@ -73,25 +74,12 @@ impl Judge {
     }
 }
 
-/// Identity of the judge: changes whenever the code that decides changes, and with it every cached
-/// verdict becomes void.
+/// Identity of the judge: a hash over the sources of everything that decides, the simulator and the
+/// compiler's headers included. When it changes, every cached verdict becomes void.
 #[must_use]
 pub fn judge_hash() -> Digest {
-    let sources = [
-        include_str!("../../pipeline/src/check.rs"),
-        include_str!("../../pipeline/src/gate.rs"),
-        include_str!("../../pipeline/src/inputs.rs"),
-        include_str!("../../pipeline/src/launch.rs"),
-        include_str!("../../pipeline/src/verdict.rs"),
-        include_str!("../../runner/src/run.rs"),
-        include_str!("../../runner/src/verify.rs"),
-        include_str!("evaluate.rs"),
-        include_str!("limits.rs"),
-    ];
-    let mut parts: Vec<&[u8]> = sources.iter().map(|source| source.as_bytes()).collect();
     let generator = GENERATOR_VERSION.to_le_bytes();
-    parts.push(&generator);
-    Digest::of_parts("judge", &parts)
+    Digest::of_parts("judge", &[env!("WARPWRIGHT_JUDGE_HASH").as_bytes(), &generator])
 }
 
 #[cfg(test)]

@@ -54,23 +54,28 @@ pub fn build_id(
     arch: &str,
     toolchain: &str,
 ) -> Digest {
-    let defines = serde_json::to_string(&(tunables, kernel_names)).unwrap_or_default();
-    let parts = [source.as_bytes(), defines.as_bytes(), arch.as_bytes(), toolchain.as_bytes()];
-    Digest::of_parts("build", &parts)
+    let hash = |domain: &str, items: Vec<String>| {
+        Digest::of_parts(domain, &items.iter().map(String::as_bytes).collect::<Vec<_>>())
+    };
+    let defines = tunables.iter().map(|(name, value)| format!("{name}={value}"));
+    let defines = hash("defines", defines.collect());
+    let names = hash("names", kernel_names.to_vec());
+    let texts = [source, names.as_str(), defines.as_str(), arch, toolchain];
+    Digest::of_parts("build", &texts.map(str::as_bytes))
 }
 
 /// Identity of an evaluation: equal keys return the stored verdict and draw no new inputs.
 #[must_use]
 pub fn eval_key(
     ptx_hash: &str,
-    launch_hash: &Digest,
+    verdict_hash: &Digest,
     task_hash: &Digest,
     device_model: &str,
     judge_hash: &str,
 ) -> Digest {
     let parts = [
         ptx_hash.as_bytes(),
-        launch_hash.as_str().as_bytes(),
+        verdict_hash.as_str().as_bytes(),
         task_hash.as_str().as_bytes(),
         device_model.as_bytes(),
         judge_hash.as_bytes(),

@@ -114,6 +114,7 @@ fn diagnostic_text(diagnostic: &Diagnostic) -> String {
 
 fn report_facts(report: &Report) -> Vec<String> {
     let mut texts: Vec<String> = report.cases.iter().map(case_text).collect();
+    texts.extend(report.notes.iter().cloned());
     texts.extend(finding_texts(&report.cases));
     for kernel in &report.kernels {
         texts.push(format!(

@@ -220,7 +220,7 @@ impl Dtype {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Poison {
-    /// All bits one: NaN for floats, -1 for integers.
+    /// All bits one: NaN for floats of 8 bits and more, -1 for integers.
     Ones,
     /// Finite values between -1 and 1 (integers between -127 and 127) from this seed.
     Values(u64),
@@ -247,8 +247,15 @@ impl Poison {
         if self == Self::Ones {
             return out.fill(0xff);
         }
+        if dtype.bits() == 4 {
+            for (pair, byte) in (0u64..).zip(out) {
+                let nibble = |index| self.element_bits(dtype, index) as u8;
+                *byte = nibble(2 * pair) | nibble(2 * pair + 1) << 4;
+            }
+            return;
+        }
         let width = (dtype.bits() / 8) as usize;
-        for (index, element) in out.chunks_mut(width.max(1)).enumerate() {
+        for (index, element) in out.chunks_mut(width).enumerate() {
             let bits = self.element_bits(dtype, index as u64).to_le_bytes();
             element.copy_from_slice(&bits[..element.len()]);
         }
@@ -325,7 +332,7 @@ mod tests {
 
     #[test]
     fn poison_is_recognised_element_by_element() {
-        for dtype in [Dtype::F32, Dtype::F16, Dtype::I64, Dtype::U8] {
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::I64, Dtype::U8, Dtype::Int4, Dtype::Fp4e2m1] {
             let mut bytes = vec![0; 64];
             Poison::Values(9).fill(dtype, &mut bytes);
             for index in 0..64 * 8 / dtype.bits() {

@@ -36,6 +36,8 @@ pub const STATIC_BYTES_MAX: u64 = 64 << 20;
 pub const TASK_ITEMS_MAX: usize = 32;
 /// Cases of one task.
 pub const CASES_MAX: usize = 64;
+/// Cases of one task that run on the simulator, all in one process.
+pub const SIM_CASES_MAX: usize = 15;
 /// Largest extent of one dimension.
 pub const EXTENT_MAX: i64 = 1 << 40;
 /// Largest tensor, in bytes.
@@ -54,8 +56,13 @@ pub const FINDINGS_MAX: usize = 16;
 pub const FINDINGS_SHOWN_MAX: usize = 4;
 /// Earlier attempts that the digest in a prompt lists.
 pub const HISTORY_LINES_MAX: usize = 12;
-/// Largest kernel source shown in a prompt, in bytes.
+/// Largest kernel source shown in a prompt, in bytes. All pieces together stay below
+/// [`PROMPT_BYTES_MAX`].
 pub const PROMPT_SOURCE_BYTES_MAX: usize = 96 * 1024;
+/// Largest reference source shown in a prompt, in bytes.
+pub const PROMPT_REFERENCE_BYTES_MAX: usize = 32 * 1024;
+/// Largest plan shown in a prompt, in bytes.
+pub const PROMPT_PLAN_BYTES_MAX: usize = 24 * 1024;
 /// Largest reply excerpt shown in a prompt, in bytes.
 pub const PROMPT_EXCERPT_BYTES_MAX: usize = 2_000;
 /// Largest rendered prompt, in bytes.

@@ -139,6 +139,7 @@ mod tests {
             kernels: Vec::new(),
             cases: Vec::new(),
             score,
+            notes: Vec::new(),
         };
         Attempt {
             seq: ask.seq,

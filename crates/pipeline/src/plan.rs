@@ -39,6 +39,17 @@ pub struct Plan {
     pub steps: Vec<Step>,
     #[serde(skip)]
     pub diagnosis: Option<Diagnosis>,
+    #[serde(skip)]
+    identity: Identity,
+}
+
+/// Canonical texts, made once: equal for plans that differ in layout only.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Identity {
+    /// Everything that a verdict can depend on.
+    whole: String,
+    /// Everything that a run can depend on.
+    launch: String,
 }
 
 /// Scratch memory that the harness provides.
@@ -155,21 +166,46 @@ impl Plan {
 
     /// The canonical JSON form: equal for plans that differ in layout only.
     #[must_use]
-    pub fn canonical(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+    pub fn canonical(&self) -> &str {
+        &self.identity.whole
     }
 
-    /// Identity of what is launched: steps, workspaces and maps, expressions unevaluated.
+    /// Identity of what runs: steps, workspaces, maps, where they apply and what they may write.
     #[must_use]
     pub fn launch_hash(&self, tunables: &BTreeMap<String, i64>) -> Digest {
-        let launch = (&self.steps, &self.prepare, &self.workspaces, &self.tensor_maps, tunables);
-        let text = serde_json::to_string(&launch).unwrap_or_default();
-        Digest::of_parts("launch", &[text.as_bytes()])
+        hash_with_tunables("launch", &self.identity.launch, tunables)
+    }
+
+    /// Identity of what is judged: the launch, and everything that the plan declares about it.
+    #[must_use]
+    pub fn verdict_hash(&self, tunables: &BTreeMap<String, i64>) -> Digest {
+        hash_with_tunables("plan", &self.identity.whole, tunables)
+    }
+
+    fn identified(mut self) -> Result<Self, PlanError> {
+        let failed = |error: serde_json::Error| rule("plan", error.to_string());
+        let launch = (
+            (&self.steps, &self.prepare, &self.workspaces, &self.tensor_maps),
+            (&self.domain, &self.constraints, &self.in_place),
+        );
+        let launch = serde_json::to_string(&launch).map_err(failed)?;
+        let whole = serde_json::to_string(&self).map_err(failed)?;
+        self.identity = Identity { whole, launch };
+        Ok(self)
     }
 }
 
+fn hash_with_tunables(domain: &str, text: &str, tunables: &BTreeMap<String, i64>) -> Digest {
+    let values: Vec<String> =
+        tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let parts: Vec<&[u8]> =
+        std::iter::once(text).chain(values.iter().map(String::as_str)).map(str::as_bytes).collect();
+    Digest::of_parts(domain, &parts)
+}
+
 fn check_counts(form: &PlanForm) -> Result<(), PlanError> {
-    let points: usize = form.tunables.values().map(Vec::len).product();
+    let lengths = form.tunables.values().map(Vec::len);
+    let points = lengths.fold(1usize, usize::saturating_mul);
     let values = form.tunables.values().map(Vec::len).max().unwrap_or(0);
     for (what, got, most) in [
         ("steps", form.steps.len() + form.prepare.len(), STEPS_MAX),
@@ -248,9 +284,10 @@ impl<'a> Checker<'a> {
             in_place: form.in_place,
             tunables: form.tunables,
             diagnosis: form.diagnosis,
+            identity: Identity::default(),
         };
         let kernel = |step: &Step| matches!(step, Step::Kernel(_));
-        if plan.steps.iter().any(kernel) { Ok(plan) } else { Err(PlanError::NoKernel) }
+        if plan.steps.iter().any(kernel) { plan.identified() } else { Err(PlanError::NoKernel) }
     }
 
     fn precision(&self, declared: Precision) -> Result<Precision, PlanError> {

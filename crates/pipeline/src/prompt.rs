@@ -12,7 +12,8 @@ use crate::device_facts::DeviceFacts;
 use crate::digest::Digest;
 use crate::feedback::Feedback;
 use crate::limits::{
-    HISTORY_LINES_MAX, MESSAGE_BYTES_MAX, PROMPT_EXCERPT_BYTES_MAX, PROMPT_SOURCE_BYTES_MAX, capped,
+    HISTORY_LINES_MAX, MESSAGE_BYTES_MAX, PROMPT_EXCERPT_BYTES_MAX, PROMPT_PLAN_BYTES_MAX,
+    PROMPT_REFERENCE_BYTES_MAX, PROMPT_SOURCE_BYTES_MAX, capped,
 };
 use crate::next_step::Ask;
 use crate::task::Task;
@@ -70,7 +71,7 @@ impl Prompt {
         let parent = ask.parent.and_then(|seq| attempts.iter().find(|a| a.seq == seq));
         let context = context! {
             task => task_view(&task.spec),
-            reference_source => capped(&task.reference.source, PROMPT_SOURCE_BYTES_MAX),
+            reference_source => capped(&task.reference.source, PROMPT_REFERENCE_BYTES_MAX),
             reference_plan => reference_plan_note(&task.spec),
             device => Serde(device),
             history => history_lines(attempts),
@@ -177,7 +178,7 @@ fn parent_view(parent: Option<&Attempt>) -> Value {
         seq => attempt.seq,
         has_code => attempt.code.is_some(),
         source => capped(source, PROMPT_SOURCE_BYTES_MAX),
-        plan => capped(plan, PROMPT_SOURCE_BYTES_MAX),
+        plan => capped(plan, PROMPT_PLAN_BYTES_MAX),
         reply => capped(&attempt.reply, PROMPT_EXCERPT_BYTES_MAX),
         headline => capped(&feedback.headline, MESSAGE_BYTES_MAX),
         advice => feedback.advice,

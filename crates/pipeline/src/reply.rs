@@ -173,7 +173,8 @@ fn is_closed(block: &str) -> bool {
     let opener = lines.next().unwrap_or("").trim_start();
     let mark = opener.chars().next().unwrap_or('`');
     let width = opener.chars().take_while(|c| *c == mark).count();
-    let last = lines.next_back().unwrap_or("").trim();
+    // Inside a block quote every line but the first still carries its marks.
+    let last = lines.next_back().unwrap_or("").trim_start_matches(['>', ' ', '\t']).trim_end();
     last.len() >= width && last.chars().all(|c| c == mark)
 }
 
@@ -194,6 +195,8 @@ mod tests {
         for word in ["cu", "cpp", "C++", "CUDA {.line}"] {
             assert!(fences(&GOOD.replace("```cuda", &format!("```{word}"))).is_ok(), "{word}");
         }
+        let block_quote: String = GOOD.lines().map(|line| format!("> {line}\n")).collect();
+        assert_eq!(fences(&block_quote).unwrap().plan, "plan = 1\n");
         let quoted = GOOD.replace("```cuda", "```python\nprint()\n```\n~~~cuda").replacen(
             "\n```\n\n```toml",
             "\n~~~\n\n```toml",

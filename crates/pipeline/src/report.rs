@@ -36,6 +36,8 @@ pub struct Report {
     pub kernels: Vec<EntryFacts>,
     pub cases: Vec<CaseReport>,
     pub score: Score,
+    /// What a reader must know besides: cases outside the domain, a headline that was not counted.
+    pub notes: Vec<String>,
 }
 
 /// One public case under one distribution.

@@ -5,6 +5,7 @@
 //! [`golden`] the independent case that the reference must reproduce.
 
 pub mod golden;
+mod kinds;
 pub mod signature;
 pub mod spec;
 

@@ -13,7 +13,7 @@ use sandbox::wire::{BuildReport, BuildRequest};
 
 use crate::RunnerError;
 use crate::bulk::{Maps, Rooms};
-use crate::limits::LOG_BYTES_MAX;
+use crate::limits::{FACTS_BYTES_MAX, LOG_BYTES_MAX};
 
 /// Name under which the candidate's source appears in diagnostics.
 const SOURCE_NAME: &str = "kernel.cu";
@@ -51,6 +51,7 @@ fn report(
         ptx_bytes: 0,
         cubin_bytes: 0,
         too_large: false,
+        unreadable: None,
     };
     let Some(image) = compiled.output else { return Ok(report) };
     report.ptx_bytes = image.ptx.len() as u64;
@@ -61,7 +62,15 @@ fn report(
         let mut rooms = Rooms::default();
         rooms.write(inside, request.ptx_room, image.ptx.as_bytes())?;
         rooms.write(inside, request.cubin_room, &image.cubin)?;
-        report.facts = Some(build_facts(&image, &compiled.resources)?);
+        match build_facts(&image, &compiled.resources) {
+            Ok(facts) => report.facts = Some(facts),
+            Err(error) => report.unreadable = Some(capped(&error.to_string(), MESSAGE_BYTES_MAX)),
+        }
+    }
+    let facts_bytes = serde_json::to_vec(&report.facts).map_or(usize::MAX, |json| json.len());
+    if facts_bytes > FACTS_BYTES_MAX {
+        report.facts = None;
+        report.too_large = true;
     }
     Ok(report)
 }
@@ -83,9 +92,8 @@ fn diagnostic(found: &device::nvrtc::Diagnostic) -> Diagnostic {
 fn build_facts(
     image: &CompiledImage,
     resources: &[KernelResources],
-) -> Result<BuildFacts, RunnerError> {
-    let module = ptx_sim::syntax::parse(&image.ptx)
-        .map_err(|error| RunnerError::Request(format!("the compiler's PTX: {error}")))?;
+) -> Result<BuildFacts, ptx_sim::syntax::ParseError> {
+    let module = ptx_sim::syntax::parse(&image.ptx)?;
     let found = ModuleFacts::of(&module);
     let registers = found.special_registers.iter();
     Ok(BuildFacts {

@@ -11,6 +11,7 @@ mod run;
 mod sample;
 mod verify;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use sandbox::inside::Inside;
@@ -25,6 +26,8 @@ enum RunnerError {
     Device(#[from] device::execute::DeviceError),
     #[error("{0}")]
     Request(String),
+    #[error("this program panicked: {0}")]
+    Panic(String),
     /// Something that this machine lacks.
     #[error("{0}")]
     NotAvailable(String),
@@ -33,17 +36,9 @@ enum RunnerError {
 /// Serves one request of the given kind and gives the exit code of the process.
 #[must_use]
 pub fn run_child(kind: ChildKind, mut inside: Inside) -> ExitCode {
-    let report = match kind {
-        ChildKind::Build => build::serve(&mut inside).map(|report| json(&report)),
-        ChildKind::Reference | ChildKind::Candidate => {
-            run::serve(&mut inside).map(|report| json(&report))
-        }
-        ChildKind::Verify => verify::serve(&mut inside).map(|report| json(&report)),
-        ChildKind::Baseline | ChildKind::Probe => Err(RunnerError::NotAvailable(format!(
-            "children of kind `{}` do not exist in this version",
-            kind.as_str()
-        ))),
-    };
+    // A panic here is ours, never the candidate's: it must not be mistaken for a crash of its code.
+    let served = catch_unwind(AssertUnwindSafe(|| serve(kind, &mut inside)));
+    let report = served.unwrap_or_else(|panic| Err(RunnerError::Panic(panic_text(&*panic))));
     match report {
         Ok(report) => inside.write_report(&report).unwrap_or(ExitCode::from(sandbox::EXIT_OUR_BUG)),
         Err(RunnerError::NotAvailable(why)) => inside.not_available(&why),
@@ -51,7 +46,23 @@ pub fn run_child(kind: ChildKind, mut inside: Inside) -> ExitCode {
     }
 }
 
-/// A report as a JSON value; reports are plain data, whose encoding cannot fail.
-fn json<T: serde::Serialize>(report: &T) -> serde_json::Value {
-    serde_json::to_value(report).unwrap_or_default()
+fn serve(kind: ChildKind, inside: &mut Inside) -> Result<serde_json::Value, RunnerError> {
+    match kind {
+        ChildKind::Build => json(&build::serve(inside)?),
+        ChildKind::Reference | ChildKind::Candidate => json(&run::serve(inside)?),
+        ChildKind::Verify => json(&verify::serve(inside)?),
+        ChildKind::Baseline | ChildKind::Probe => Err(RunnerError::NotAvailable(format!(
+            "children of kind `{}` do not exist in this version",
+            kind.as_str()
+        ))),
+    }
+}
+
+fn json<T: serde::Serialize>(report: &T) -> Result<serde_json::Value, RunnerError> {
+    serde_json::to_value(report).map_err(|error| RunnerError::Request(format!("report: {error}")))
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
 }

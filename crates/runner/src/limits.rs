@@ -2,6 +2,10 @@
 
 /// Bytes of the compiler's log that a report carries.
 pub(crate) const LOG_BYTES_MAX: usize = 48 * 1024;
+/// Bytes of build facts that a report carries.
+pub(crate) const FACTS_BYTES_MAX: usize = 512 * 1024;
+/// Device memory that one simulated run may use, in bytes; well below what a child may hold.
+pub(crate) const SIMULATED_MEMORY_BYTES_MAX: u64 = 4 << 30;
 /// Blocks of one launch that are run when only a sample is counted.
 pub(crate) const SAMPLED_BLOCKS_MAX: u64 = 8;
 /// Distinct bytes of generated content in a sampled run; longer tensors repeat them.

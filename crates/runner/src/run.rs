@@ -17,6 +17,7 @@ use sandbox::wire::{DeviceChoice, RunCase, RunEnd, RunReport, RunRequest, RunRes
 
 use crate::RunnerError;
 use crate::bulk::{Maps, Rooms};
+use crate::limits::SIMULATED_MEMORY_BYTES_MAX;
 use crate::sample;
 
 pub(crate) fn serve(inside: &mut Inside) -> Result<RunReport, RunnerError> {
@@ -51,6 +52,8 @@ pub(crate) struct Session<'a> {
     entries: &'a [EntryFacts],
     pub(crate) buffers: BTreeMap<String, Buffer>,
     pub(crate) counters: Counters,
+    /// Kernels that were launched, the last one included.
+    pub(crate) launches: u64,
     findings: Vec<Finding>,
 }
 
@@ -67,6 +70,7 @@ impl<'a> Session<'a> {
             entries: &request.entries,
             buffers: BTreeMap::new(),
             counters: Counters::default(),
+            launches: 0,
             findings: Vec::new(),
         })
     }
@@ -81,9 +85,13 @@ impl<'a> Session<'a> {
         if let Some(end) = self.load(image, &run.plan)? {
             return Ok(self.result(end));
         }
+        let inputs = run.inputs.iter().map(|input| input.data.bytes);
+        let outputs = run.outputs.iter().map(|output| output.data.bytes);
+        if let Some(end) = memory_end(inputs.chain(outputs), &run.plan) {
+            return Ok(self.result(end));
+        }
         for input in &run.inputs {
-            let access = if input.writable { Access::ReadWrite } else { Access::ReadOnly };
-            let buffer = self.allocate(&input.name, input.data.bytes, access)?;
+            let buffer = self.allocate(&input.name, input.data.bytes, access(input.writable))?;
             self.device.upload(buffer, 0, maps.get(input.data)?)?;
         }
         for output in &run.outputs {
@@ -182,12 +190,18 @@ impl<'a> Session<'a> {
         poison: Poison,
         sampled_blocks: Option<&[u64]>,
     ) -> Result<RunEnd, RunnerError> {
+        if let Some(Value::TensorMap(name)) =
+            launch.args.iter().find(|value| matches!(value, Value::TensorMap(_)))
+        {
+            return Ok(RunEnd::Unsupported(format!("the tensor map `{name}`")));
+        }
         let entry = self.entry_name(&launch.kernel)?;
         let facts = self.entries.iter().find(|facts| facts.name == entry);
         let facts = facts.ok_or_else(|| RunnerError::Request(format!("no entry `{entry}`")))?;
         let pairs = launch.args.iter().zip(&facts.params);
         let args = pairs.map(|(value, param)| self.encode(value, param));
         let args = args.collect::<Result<Vec<_>, _>>()?;
+        self.launches += 1;
         let launched = self.device.launch(&KernelLaunch {
             entry,
             grid: launch.grid,
@@ -232,11 +246,11 @@ impl<'a> Session<'a> {
         let width = param.width as usize;
         let bits = match value {
             Value::Buffer(name) => self.buffer(name)?.address,
-            Value::Integer(integer) => *integer as u64,
+            Value::Integer(integer) => integer_bits(*integer, param)?,
             Value::Float(bits) if width == 4 => u64::from((f64::from_bits(*bits) as f32).to_bits()),
             Value::Float(bits) => *bits,
             Value::TensorMap(name) => {
-                return Err(RunnerError::Request(format!("tensor map `{name}` on the simulator")));
+                return Err(RunnerError::Request(format!("tensor map `{name}` as an argument")));
             }
         };
         let bytes = bits.to_le_bytes();
@@ -263,6 +277,32 @@ impl<'a> Session<'a> {
             findings: std::mem::take(&mut self.findings),
         }
     }
+}
+
+/// How device code may use an input.
+pub(crate) fn access(writable: bool) -> Access {
+    if writable { Access::ReadWrite } else { Access::ReadOnly }
+}
+
+/// An end when the tensors and workspaces need more than a simulated device holds here.
+pub(crate) fn memory_end(
+    tensors: impl Iterator<Item = u64>,
+    plan: &ResolvedPlan,
+) -> Option<RunEnd> {
+    let workspaces = plan.workspaces.iter().map(|workspace| workspace.bytes);
+    let total = tensors.chain(workspaces).fold(0u64, u64::saturating_add);
+    (total > SIMULATED_MEMORY_BYTES_MAX).then(|| {
+        RunEnd::Unsupported(format!(
+            "{total} bytes of device memory; a simulated device has {SIMULATED_MEMORY_BYTES_MAX}"
+        ))
+    })
+}
+
+/// The judge checked the value already; what does not fit is never cut.
+fn integer_bits(integer: i64, param: &ParamFacts) -> Result<u64, RunnerError> {
+    let fits = param.width >= 8 || (0..1i64 << (8 * param.width - 1)).contains(&integer);
+    let bits = fits.then_some(integer as u64);
+    bits.ok_or_else(|| RunnerError::Request(format!("{integer} in {} bytes", param.width)))
 }
 
 /// Shared memory and workspaces take one byte of the poison's kind.

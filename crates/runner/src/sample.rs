@@ -10,15 +10,32 @@ use sandbox::wire::{RunEnd, SampleCase, SampleInput, SampleResult};
 
 use crate::RunnerError;
 use crate::limits::{SAMPLE_CONTENT_BYTES, SAMPLED_BLOCKS_MAX};
-use crate::run::Session;
+use crate::run::{Session, access, memory_end};
 
 pub(crate) fn count(
     session: &mut Session<'_>,
     case: &SampleCase,
     image: &Image<'_>,
 ) -> Result<SampleResult, RunnerError> {
+    let mut blocks = [0, 0];
+    let end = run(session, case, image, &mut blocks)?;
+    let in_first_kernel = session.launches <= 1;
+    Ok(SampleResult { end, counters: session.counters, blocks, in_first_kernel })
+}
+
+fn run(
+    session: &mut Session<'_>,
+    case: &SampleCase,
+    image: &Image<'_>,
+    blocks: &mut [u64; 2],
+) -> Result<RunEnd, RunnerError> {
     if let Some(end) = session.load(image, &case.plan)? {
-        return Ok(none([0, 0], format!("{end:?}")));
+        return Ok(end);
+    }
+    let inputs = case.inputs.iter().map(|input| input.bytes);
+    let outputs = case.outputs.iter().map(|(_, bytes)| *bytes);
+    if let Some(end) = memory_end(inputs.chain(outputs), &case.plan) {
+        return Ok(end);
     }
     for input in &case.inputs {
         fill_input(session, input)?;
@@ -27,18 +44,11 @@ pub(crate) fn count(
         session.allocate(name, *bytes, Access::ReadWrite)?;
     }
     session.make_workspaces(&case.plan, Poison::Ones)?;
-    let mut blocks = [0, 0];
-    let end = session.perform(&case.plan, Poison::Ones, &mut |launch| {
+    session.perform(&case.plan, Poison::Ones, &mut |launch| {
         let total = blocks_of(launch);
         let chosen = chosen_blocks(total);
-        blocks = [blocks[0] + chosen.len() as u64, blocks[1] + total];
+        *blocks = [blocks[0] + chosen.len() as u64, blocks[1] + total];
         Some(chosen)
-    })?;
-    Ok(match end {
-        RunEnd::Completed => {
-            SampleResult { counters: Some(session.counters), blocks, why_none: None }
-        }
-        other => none(blocks, format!("{other:?}")),
     })
 }
 
@@ -59,7 +69,7 @@ fn chosen_blocks(total: u64) -> Vec<u64> {
 }
 
 fn fill_input(session: &mut Session<'_>, sample: &SampleInput) -> Result<(), RunnerError> {
-    let access = Access::ReadWrite;
+    let access = access(sample.writable);
     let buffer = session.allocate(&sample.input.name, sample.bytes, access)?;
     let mut content = vec![0; SAMPLE_CONTENT_BYTES.min(sample.bytes as usize)];
     InputStream::new(&MasterSeed([0; 32]), Distribution::D1, &sample.input, sample.parameter)
@@ -71,10 +81,6 @@ fn fill_input(session: &mut Session<'_>, sample: &SampleInput) -> Result<(), Run
         offset += part as u64;
     }
     Ok(())
-}
-
-fn none(blocks: [u64; 2], why: String) -> SampleResult {
-    SampleResult { counters: None, blocks, why_none: Some(why) }
 }
 
 #[cfg(test)]

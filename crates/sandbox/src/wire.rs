@@ -48,8 +48,10 @@ pub struct BuildReport {
     pub log: String,
     pub ptx_bytes: u64,
     pub cubin_bytes: u64,
-    /// Set when the output was larger than the room for it.
+    /// Set when the output was larger than the room for it, or too large to describe.
     pub too_large: bool,
+    /// Why the compiler's PTX could not be read, where it could not: this program lacks something.
+    pub unreadable: Option<String>,
 }
 
 /// Run a plan, for a candidate or for the reference.
@@ -122,6 +124,7 @@ pub struct SampleInput {
     /// Value of the role's expression.
     pub parameter: i64,
     pub bytes: u64,
+    pub writable: bool,
 }
 
 /// How the runs ended, in their order. After one that did not complete, none follows.
@@ -158,12 +161,14 @@ pub enum RunEnd {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleResult {
-    /// Counts scaled to the whole grid; `None` when the sample did not complete.
-    pub counters: Option<Counters>,
+    pub end: RunEnd,
+    /// Counts scaled to the whole grid; they mean something only when the sample completed.
+    pub counters: Counters,
     /// Blocks run, of how many.
     pub blocks: [u64; 2],
-    /// Why there are no counts.
-    pub why_none: Option<String>,
+    /// True when no kernel ran before the one that ended: its blocks then saw exactly what they
+    /// see in a whole run, and a fault is a fault.
+    pub in_first_kernel: bool,
 }
 
 /// Compare outputs; everything is mapped read-only.

@@ -27,8 +27,6 @@ pub use error::StoreError;
 pub use ids::{AttemptId, CallId, RunId};
 pub use lock::RunLock;
 pub use open::{BoundaryHook, Store};
-/// The boundaries at which a hook is called: the states of an attempt.
-pub use pipeline::attempt::State as Boundary;
 pub use rows::*;
 
 /// What every call of the ledger returns.

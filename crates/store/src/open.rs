@@ -18,12 +18,12 @@ use crate::lock::{LockFile, RunLock, beside, lock_run, try_lock};
 use crate::tables::meta;
 use crate::{AttemptId, Boundary, Result, RunId};
 
-static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
+pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
 
 type Migrating<'a> =
     Pin<Box<dyn Future<Output = std::result::Result<(), MigrateError>> + Send + 'a>>;
 
-/// Called right after a state of attempt `seq` is on disk.
+/// Called when attempt `seq` passes a boundary; what comes before it is on disk.
 pub type BoundaryHook = Arc<dyn Fn(Boundary, u32) + Send + Sync>;
 
 /// An open ledger; clones share its connections.
@@ -106,7 +106,7 @@ impl Store {
         Ok(Self { path, writer: readers.clone(), readers, clock, ledger_id, hook: None })
     }
 
-    /// Has `hook` called right after each state of an attempt is on disk.
+    /// Has `hook` called at each boundary of an attempt.
     #[must_use]
     pub fn with_boundary_hook(mut self, hook: BoundaryHook) -> Self {
         self.hook = Some(hook);
@@ -166,12 +166,17 @@ impl Store {
         self.readers.begin().await.map_err(|error| StoreError::from(error).at(&self.path))
     }
 
-    /// Commits a step of an attempt and tells the hook.
-    pub(crate) async fn commit_step(&self, work: Work, state: Boundary, seq: u32) -> Result<()> {
-        work.commit().await?;
+    /// Tells the hook of a boundary that is no commit of this ledger.
+    pub fn passed(&self, boundary: Boundary, seq: u32) {
         if let Some(hook) = &self.hook {
-            hook(state, seq);
+            hook(boundary, seq);
         }
+    }
+
+    /// Commits a step of an attempt and tells the hook.
+    pub(crate) async fn commit_step(&self, work: Work, at: Boundary, seq: u32) -> Result<()> {
+        work.commit().await?;
+        self.passed(at, seq);
         Ok(())
     }
 

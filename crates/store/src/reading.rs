@@ -128,9 +128,12 @@ async fn candidate_row(
     connection: &mut SqliteConnection,
     bare: &Bare,
 ) -> Result<Option<CandidateRow>> {
-    let (Some(id), Some(variant), Some(plan)) = (&bare.candidate_id, &bare.variant_id, &bare.plan)
-    else {
-        return Ok(None);
+    let (id, variant, plan) = match (&bare.candidate_id, &bare.variant_id, &bare.plan) {
+        (Some(id), Some(variant), Some(plan)) => (id, variant, plan),
+        (None, None, None) => return Ok(None),
+        _ => {
+            return Err(StoreError::damaged(format!("attempt {} has half a candidate", bare.id)));
+        }
     };
     Ok(Some(CandidateRow {
         id: id.clone(),
@@ -145,14 +148,14 @@ async fn closed_attempt(connection: &mut SqliteConnection, bare: Bare) -> Result
     let reply = call::reply(connection, &call).await?;
     let candidate = candidate_row(connection, &bare).await?;
     let judgement = evaluation::of_attempt(connection, &bare.id).await?;
-    let none = || StoreError::damaged(format!("closed attempt {} has no verdict", bare.id));
+    let lacks = |what| StoreError::damaged(format!("closed attempt {} has no {what}", bare.id));
     Ok(Attempt {
         seq: bare.ask.seq,
         mode: bare.ask.mode,
         parent: bare.ask.parent,
-        verdict: bare.verdict.clone().ok_or_else(none)?,
+        verdict: bare.verdict.clone().ok_or_else(|| lacks("verdict"))?,
         code: candidate.map(|row| Code { source: row.source, plan: row.plan_text }),
-        reply: reply.map(|reply| reply.text).unwrap_or_default(),
+        reply: reply.ok_or_else(|| lacks("reply"))?.text,
         diagnostics: build::diagnostics(connection, &bare.id).await?,
         report: judgement.and_then(|row| row.report),
     })

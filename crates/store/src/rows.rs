@@ -73,17 +73,59 @@ named_enum! {
 }
 
 named_enum! {
+    /// The moments of an attempt at which a hook is called, and a kill may be tried.
+    Boundary {
+        /// The question is stored with its reservation; also for each further try.
+        Asked = "asked",
+        /// The call is stored as sent; its submission has not begun.
+        Sent = "sent",
+        /// The provider took the request; its ticket is not stored yet.
+        Submitted = "submitted",
+        /// The ticket is stored.
+        Ticketed = "ticketed",
+        /// The call is booked as failed; no further try is reserved yet.
+        Failed = "failed",
+        /// The call is booked as lost; no further try is reserved yet.
+        Lost = "lost",
+        /// The reply is stored.
+        Replied = "replied",
+        /// The candidate is stored.
+        Parsed = "parsed",
+        /// The build is stored.
+        Built = "built",
+        /// The verdict is stored, and a dangerous program is remembered.
+        Judged = "judged",
+        /// The attempt is over.
+        Closed = "closed",
+    }
+}
+
+impl From<State> for Boundary {
+    fn from(state: State) -> Self {
+        match state {
+            State::Asked => Self::Asked,
+            State::Sent => Self::Sent,
+            State::Replied => Self::Replied,
+            State::Parsed => Self::Parsed,
+            State::Built => Self::Built,
+            State::Judged => Self::Judged,
+            State::Closed => Self::Closed,
+        }
+    }
+}
+
+named_enum! {
     /// Where one call of a model stands.
     CallState {
         /// Its worst case is reserved; nothing was sent.
         Reserved = "reserved",
-        /// Sent; the reply may already exist and cost money.
+        /// It may have been sent: stored before it is, so that the reply may exist and cost money.
         Sent = "sent",
         /// Answered and paid.
         Settled = "settled",
         /// The provider refused or broke; nothing is booked.
         Failed = "failed",
-        /// Sent by a process that died; booked at its reserved price for ever.
+        /// It may have been answered, and nobody can tell; booked at its reserved price for ever.
         Lost = "lost",
     }
 }
@@ -94,7 +136,8 @@ pub struct NewRun<'a> {
     pub kind: RunKind,
     /// The settings as they were resolved, JSON.
     pub settings_json: &'a str,
-    pub seed: Option<u64>,
+    /// Seeds of the run's hidden inputs, JSON; kept apart and in no event.
+    pub secret_seeds_json: &'a str,
     pub judge_hash: &'a str,
     pub toolchain_id: &'a str,
     pub prompts_hash: &'a str,
@@ -168,7 +211,7 @@ pub struct NewBuild<'a> {
     pub facts: Option<&'a BuildFacts>,
     pub diagnostics: &'a [Diagnostic],
     pub log: &'a str,
-    pub ptx: Option<&'a str>,
+    pub ptx: Option<&'a [u8]>,
     pub cubin: Option<&'a [u8]>,
     /// Why it may not run; `None` when it may.
     pub verdict: Option<&'a Verdict>,
@@ -184,6 +227,8 @@ pub struct NewJudgement<'a> {
     pub report: Option<&'a Report>,
     /// True when an earlier evaluation with the same key was used.
     pub from_cache: bool,
+    /// The program's key, when it must never run again.
+    pub danger: Option<&'a Digest>,
 }
 
 /// A run as stored.
@@ -192,7 +237,6 @@ pub struct RunRow {
     pub id: RunId,
     pub kind: RunKind,
     pub settings_json: String,
-    pub seed: Option<u64>,
     pub judge_hash: String,
     pub toolchain_id: String,
     pub prompts_hash: String,
@@ -236,14 +280,15 @@ pub struct CallRow {
     pub try_index: u32,
     pub provider: String,
     pub model: String,
-    /// What the provider gave for it, to ask again after a restart.
+    /// What the provider gave for it, to ask again after a restart. A sent call without one may
+    /// or may not have reached the provider.
     pub ticket: Option<String>,
     pub state: CallState,
     pub reservation: Reservation,
     pub usage: Option<Usage>,
     pub cost_nusd: Option<i64>,
     pub drift: bool,
-    /// Class and message of a provider's failure.
+    /// Class and message of what ended a failed or lost call.
     pub error: Option<(String, String)>,
     pub created_us: i64,
     pub updated_us: i64,
@@ -265,7 +310,7 @@ pub struct BuildRow {
     pub facts: Option<BuildFacts>,
     pub diagnostics: Vec<Diagnostic>,
     pub log: String,
-    pub ptx: Option<String>,
+    pub ptx: Option<Vec<u8>>,
     pub cubin: Option<Vec<u8>>,
     /// Why it may not run; `None` when it may.
     pub verdict: Option<Verdict>,
@@ -290,11 +335,12 @@ pub struct AttemptDetail {
 }
 
 /// A program that must never run again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DangerRow {
     pub key: Digest,
-    /// What it did, in words.
-    pub what: String,
+    /// What it did.
+    pub verdict: Verdict,
+    pub report: Option<Report>,
     pub first_seen_us: i64,
 }
 
@@ -320,7 +366,7 @@ pub struct RunSummary {
     pub settled: Booking,
     /// Calls that may still be answered, at their worst case.
     pub reserved: Booking,
-    /// Calls of dead processes, at their worst case.
+    /// Calls whose end is unknown, at their worst case.
     pub lost: Booking,
     /// Calls that a provider refused or broke.
     pub failed_calls: u64,

@@ -9,11 +9,11 @@ use serde_json::json;
 
 use crate::error::StoreError;
 use crate::open::Store;
-use crate::tables::{artifact, build, danger, evaluation, event, run, task};
-use crate::{BuildRow, Chain, DangerRow, NewRun, Result, RunId, RunRow, RunState};
+use crate::tables::{artifact, danger, evaluation, event, run, task};
+use crate::{Chain, DangerRow, NewRun, Result, RunId, RunRow, RunState};
 
 impl Store {
-    /// Begins a run: stores its settings, task and device, and its first event.
+    /// Begins a run: stores its settings, seeds, task and device, and its first event.
     ///
     /// # Errors
     /// Those of writing.
@@ -23,6 +23,7 @@ impl Store {
         task::put(&mut work, &new.task).await?;
         let device = task::put_device(&mut work, new.device).await?;
         run::insert(&mut work, &id, new, &device).await?;
+        run::insert_seeds(&mut work, &id, new.secret_seeds_json).await?;
         let body = json!({
             "kind": new.kind.name(),
             "settings": Digest::of_bytes(new.settings_json.as_bytes()),
@@ -49,14 +50,24 @@ impl Store {
         work.commit().await
     }
 
-    /// Has a run go on.
+    /// Has a run go on with these settings; other ones than before are an event of their own.
     ///
     /// # Errors
     /// An unknown run.
-    pub async fn reopen_run(&self, id: &RunId) -> Result<()> {
+    pub async fn reopen_run(&self, id: &RunId, settings_json: &str) -> Result<()> {
         let mut work = self.write().await?;
+        let before = run::get(work.connection(), id).await?.settings_json;
         run::set_state(&mut work, id, RunState::Running, None).await?;
         event::append(&mut work, id, "run_reopened", &json!({})).await?;
+        if before != settings_json {
+            run::set_settings(&mut work, id, settings_json).await?;
+            let body = json!({
+                "before": Digest::of_bytes(before.as_bytes()),
+                "settings": Digest::of_bytes(settings_json.as_bytes()),
+                "json": settings_json,
+            });
+            event::append(&mut work, id, "settings_changed", &body).await?;
+        }
         work.commit().await
     }
 
@@ -100,19 +111,6 @@ impl Store {
         }
     }
 
-    /// Keeps the seeds of a run's hidden inputs; the same ones may be put again.
-    ///
-    /// # Errors
-    /// Other seeds are there already.
-    pub async fn put_secret_seeds(&self, id: &RunId, seeds_json: &str) -> Result<()> {
-        let mut work = self.write().await?;
-        run::insert_seeds(&mut work, id, seeds_json).await?;
-        if run::seeds(work.connection(), id).await?.as_deref() != Some(seeds_json) {
-            return Err(StoreError::AlreadySet { run: id.to_string(), what: "secret seeds" });
-        }
-        work.commit().await
-    }
-
     /// The seeds of a run's hidden inputs; never to be shown or exported.
     ///
     /// # Errors
@@ -129,20 +127,17 @@ impl Store {
         task::files(&mut *self.read().await?, hash).await
     }
 
-    /// The verdict of an earlier evaluation with this key, whichever run made it.
+    /// The verdict of an earlier evaluation with this key of a program that the same toolchain
+    /// built, whichever run made it.
     ///
     /// # Errors
     /// Those of reading.
-    pub async fn verdict_of_eval_key(&self, key: &Digest) -> Result<Option<(Verdict, Report)>> {
-        evaluation::of_key(&mut *self.read().await?, key).await
-    }
-
-    /// A successful compile with this id, whichever run made it.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub async fn build_of_id(&self, id: &Digest) -> Result<Option<BuildRow>> {
-        build::find(&mut *self.read().await?, id).await
+    pub async fn verdict_of_eval_key(
+        &self,
+        key: &Digest,
+        toolchain_id: &str,
+    ) -> Result<Option<(Verdict, Report)>> {
+        evaluation::of_key(&mut *self.read().await?, key, toolchain_id).await
     }
 
     /// What is known about a program that must not run again.
@@ -151,16 +146,6 @@ impl Store {
     /// Those of reading.
     pub async fn danger(&self, key: &Digest) -> Result<Option<DangerRow>> {
         danger::get(&mut *self.read().await?, key).await
-    }
-
-    /// Remembers a program that hung or faulted, for ever; the first word about it stays.
-    ///
-    /// # Errors
-    /// Those of writing.
-    pub async fn put_danger(&self, key: &Digest, what: &str) -> Result<()> {
-        let mut work = self.write().await?;
-        danger::put(&mut work, key, what).await?;
-        work.commit().await
     }
 
     /// Bytes of an artifact, checked against its hash.
@@ -177,13 +162,5 @@ impl Store {
     /// An unknown run; a broken chain is a value.
     pub async fn verify_chain(&self, id: &RunId) -> Result<Chain> {
         event::verify(&mut *self.read().await?, id).await
-    }
-
-    /// Number and kind of a run's events, oldest first.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub async fn event_kinds(&self, id: &RunId) -> Result<Vec<(u64, String)>> {
-        event::kinds(&mut *self.read().await?, id).await
     }
 }

@@ -18,10 +18,10 @@ use crate::open::{Store, Work};
 use crate::reading::attempt_row;
 use crate::tables::attempt::{Bare, NewAttempt};
 use crate::tables::call::StoredCall;
-use crate::tables::{artifact, attempt, build, call, candidate, evaluation, event};
+use crate::tables::{artifact, attempt, build, call, candidate, danger, evaluation, event};
 use crate::{
-    AttemptId, AttemptRow, CallId, CallState, CallTarget, NewBuild, NewCandidate, NewJudgement,
-    Reservation, Result, RunId, SettledReply,
+    AttemptId, AttemptRow, Boundary, CallId, CallState, CallTarget, NewBuild, NewCandidate,
+    NewJudgement, Reservation, Result, RunId, SettledReply,
 };
 
 impl Store {
@@ -53,21 +53,38 @@ impl Store {
         });
         event::append(&mut work, run, State::Asked.name(), &body).await?;
         let row = attempt_row(work.connection(), &id).await?;
-        self.commit_step(work, State::Asked, ask.seq).await?;
+        self.commit_step(work, Boundary::Asked, ask.seq).await?;
         Ok(row)
     }
 
-    /// Notes that the question left this program, and the ticket to ask for its reply.
+    /// Notes that the question is about to leave this program: from here on it may cost money.
     ///
     /// # Errors
     /// `WrongState` unless the attempt is `asked` with a reserved call.
-    pub async fn mark_sent(&self, id: &AttemptId, ticket: &str) -> Result<()> {
+    pub async fn mark_sent(&self, id: &AttemptId) -> Result<()> {
         let mut work = self.write().await?;
         let step = Step::load(&mut work, id, "sent", &[State::Asked]).await?;
         let open = step.open_call(&mut work, CallState::Reserved).await?;
-        call::set_sent(&mut work, &open.row.id, ticket).await?;
-        let body = json!({ "call": open.row.id.as_str(), "ticket": ticket });
+        call::set_sent(&mut work, &open.row.id).await?;
+        let body = json!({ "call": open.row.id.as_str() });
         step.advance(self, work, State::Sent, body).await
+    }
+
+    /// Keeps the ticket to ask for the reply to a sent question.
+    ///
+    /// # Errors
+    /// `WrongState` unless the attempt is `sent` and has no ticket.
+    pub async fn put_ticket(&self, id: &AttemptId, ticket: &str) -> Result<()> {
+        let mut work = self.write().await?;
+        let step = Step::load(&mut work, id, "given a ticket", &[State::Sent]).await?;
+        let open = step.open_call(&mut work, CallState::Sent).await?;
+        if open.row.ticket.is_some() {
+            return Err(step.wrong("sent and its call has a ticket".to_owned()));
+        }
+        call::set_ticket(&mut work, &open.row.id, ticket).await?;
+        let body = json!({ "call": open.row.id.as_str(), "ticket": ticket });
+        step.append(&mut work, "ticket_stored", body).await?;
+        self.commit_step(work, Boundary::Ticketed, step.bare.ask.seq).await
     }
 
     /// Stores a reply and settles its cost; it is on disk when this returns.
@@ -99,27 +116,28 @@ impl Store {
         let wanted = step.call_state();
         let open = step.open_call(&mut work, wanted).await?;
         let message = capped(message, ERROR_BYTES_MAX);
-        let error = Some((class, message.as_str()));
-        call::set_ended(&mut work, &open.row.id, CallState::Failed, error).await?;
+        call::set_ended(&mut work, &open.row.id, CallState::Failed, class, &message).await?;
         let body = json!({ "call": open.row.id.as_str(), "class": class, "message": message });
-        step.back_to_asked(work, "call_failed", body).await
+        step.back_to_asked(self, work, Boundary::Failed, body).await
     }
 
-    /// Books the sent call of a dead process as lost, at its reserved price; the attempt is
-    /// `asked` again.
+    /// Books a sent call whose end is unknown as lost, at its reserved price, with the class and
+    /// message of what became of it; the attempt is `asked` again.
     ///
     /// # Errors
     /// `WrongState` unless the attempt is `sent`.
-    pub async fn mark_lost(&self, id: &AttemptId) -> Result<()> {
+    pub async fn mark_lost(&self, id: &AttemptId, class: &str, message: &str) -> Result<()> {
         let mut work = self.write().await?;
         let step = Step::load(&mut work, id, "booked as lost", &[State::Sent]).await?;
         let open = step.open_call(&mut work, CallState::Sent).await?;
-        call::set_ended(&mut work, &open.row.id, CallState::Lost, None).await?;
+        let message = capped(message, ERROR_BYTES_MAX);
+        call::set_ended(&mut work, &open.row.id, CallState::Lost, class, &message).await?;
         let Reservation { tokens, nusd } = open.row.reservation;
         let body = json!({
             "call": open.row.id.as_str(), "reserved_nusd": nusd, "reserved_tokens": tokens,
+            "class": class, "message": message,
         });
-        step.back_to_asked(work, "call_lost", body).await
+        step.back_to_asked(self, work, Boundary::Lost, body).await
     }
 
     /// Reserves the next try of an attempt whose last call failed or was lost.
@@ -145,7 +163,7 @@ impl Store {
         let body = json!({ "call": call_body(&call, try_index, target, reservation) });
         step.append(&mut work, "call_reserved", body).await?;
         let row = attempt_row(work.connection(), id).await?;
-        self.commit_step(work, State::Asked, step.bare.ask.seq).await?;
+        self.commit_step(work, Boundary::Asked, step.bare.ask.seq).await?;
         Ok(row)
     }
 
@@ -180,7 +198,8 @@ impl Store {
         step.advance(self, work, State::Built, body).await
     }
 
-    /// Stores what the judge found.
+    /// Stores what the judge found, and remembers a program that must never run again, whose first
+    /// verdict stays.
     ///
     /// # Errors
     /// `WrongState` unless the attempt is `built`.
@@ -189,10 +208,13 @@ impl Store {
         let mut work = self.write().await?;
         let step = Step::load(&mut work, id, "judged", &[State::Built]).await?;
         let report = evaluation::insert(&mut work, id, step.variant()?, new).await?;
+        if let Some(key) = new.danger {
+            danger::put(&mut work, key, new.verdict, report.as_ref()).await?;
+        }
         let body = json!({
             "stage": evaluation::stage_name(new.stage), "eval_key": new.eval_key,
             "verdict": verdict_body(new.verdict), "report": report,
-            "from_cache": new.from_cache,
+            "from_cache": new.from_cache, "danger": new.danger,
         });
         step.advance(self, work, State::Judged, body).await
     }
@@ -215,7 +237,7 @@ impl Store {
         attempt::close(&mut work, id, verdict).await?;
         let body = json!({ "verdict": verdict_body(verdict) });
         step.append(&mut work, State::Closed.name(), body).await?;
-        self.commit_step(work, State::Closed, step.bare.ask.seq).await
+        self.commit_step(work, Boundary::Closed, step.bare.ask.seq).await
     }
 }
 
@@ -292,13 +314,20 @@ impl Step {
     async fn advance(self, store: &Store, mut work: Work, to: State, body: Value) -> Result<()> {
         attempt::set_state(&mut work, &self.bare.id, to).await?;
         self.append(&mut work, to.name(), body).await?;
-        store.commit_step(work, to, self.bare.ask.seq).await
+        store.commit_step(work, to.into(), self.bare.ask.seq).await
     }
 
-    async fn back_to_asked(self, mut work: Work, kind: &str, body: Value) -> Result<()> {
+    /// Ends a call without a reply: `ended` is `Failed` or `Lost`.
+    async fn back_to_asked(
+        self,
+        store: &Store,
+        mut work: Work,
+        ended: Boundary,
+        body: Value,
+    ) -> Result<()> {
         attempt::set_state(&mut work, &self.bare.id, State::Asked).await?;
-        self.append(&mut work, kind, body).await?;
-        work.commit().await
+        self.append(&mut work, &format!("call_{}", ended.name()), body).await?;
+        store.commit_step(work, ended, self.bare.ask.seq).await
     }
 }
 

@@ -58,6 +58,17 @@ fn one_gate_for_all() {
     }
 }
 
+/// An exact value beyond the type's range rounds to infinity, and the norm gate stays on.
+#[test]
+fn overflow_of_the_output_type_is_an_infinity() {
+    let checked = check(&[f32::INFINITY, 1.0], &[1e300, 1.0], Compare::Bound);
+    assert_eq!(checked.failure, None);
+    let checked = check(&[f32::MAX, 1.0], &[1e300, 1.0], Compare::Bound);
+    assert_eq!(checked.failure, Some(Reason::Nonfinite));
+    let checked = check(&[f32::INFINITY, 1.5], &[1e300, 1.0], Compare::Bound);
+    assert!(checked.norm_error > 0.1);
+}
+
 #[test]
 fn exact_means_the_nearest_value_and_nothing_else() {
     let third = 1.0 / 3.0;

@@ -66,6 +66,41 @@ fn layout_does_not_change_the_identity() {
     assert_ne!(hash(GOOD), hash(&GOOD.replace("256", "128")));
 }
 
+/// Whatever a verdict can depend on is part of its identity; what only declares is not part of a
+/// run's.
+#[test]
+fn every_field_that_decides_changes_the_identity() {
+    let tunables = BTreeMap::from([("TILE_M".to_owned(), 64)]);
+    let hashes = |text: &str| {
+        let plan = parse(text).unwrap();
+        (plan.launch_hash(&tunables), plan.verdict_hash(&tunables))
+    };
+    let base = hashes(GOOD);
+    for (from, to, runs_alike) in [
+        ("cols >= 1", "cols >= 2", false),
+        ("TILE_M * 512", "TILE_M * 256", false),
+        ("byte = 7", "byte = 8", false),
+        ("rows * 4", "rows * 8", false),
+        ("plan = 1", "plan = 1\nalgorithm = \"fft\"", true),
+        ("plan = 1", "plan = 1\ndeterministic = false", true),
+    ] {
+        let changed = hashes(&GOOD.replacen(from, to, 1));
+        assert_eq!(changed.0 == base.0, runs_alike, "{to}");
+        assert_ne!(changed.1, base.1, "{to}");
+    }
+    let other_values = BTreeMap::from([("TILE_M".to_owned(), 128)]);
+    assert_ne!(parse(GOOD).unwrap().launch_hash(&other_values), base.0);
+    let diagnosed = format!("{GOOD}\n[diagnosis]\nmode = \"repair\"\ndefect = \"tail\"\n");
+    assert_eq!(hashes(&diagnosed), base);
+}
+
+#[test]
+fn sixty_four_tunables_are_counted_without_overflow() {
+    let many: String = (0..64).map(|i| format!("T_{i} = [1, 2]\n")).collect();
+    let text = GOOD.replacen("TILE_M = [64, 128]\n", &format!("TILE_M = [64, 128]\n{many}"), 1);
+    assert!(parse(&text).unwrap_err().contains("tunables; at most 8"));
+}
+
 #[test]
 fn every_violation_says_how_to_mend_it() {
     let many_steps = GOOD.to_owned() + &"[[step]]\nmemset = \"y\"\n".repeat(40);

@@ -91,6 +91,7 @@ fn report(cases: Vec<CaseReport>, score: Score) -> Report {
         kernels: Vec::new(),
         cases,
         score,
+        notes: Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::device_facts::FACT_NAMES;
 use crate::dtype::Dtype;
 use crate::expression::{Expression, ExpressionError, RESERVED_WORDS};
-use crate::limits::{CASES_MAX, EXTENT_MAX, TASK_ITEMS_MAX, TENSOR_BYTES_MAX};
+use crate::limits::{CASES_MAX, EXTENT_MAX, SIM_CASES_MAX, TASK_ITEMS_MAX, TENSOR_BYTES_MAX};
 use crate::scope::Scope;
 
 /// `task.toml`, as written.
@@ -245,10 +245,26 @@ impl TaskSpec {
         })
     }
 
-    /// The norm-wise limit for a declared class; 1e-3 where the task names none.
+    /// The norm-wise limit for a declared class. A checked task names one for each class wherever
+    /// an output needs it; nothing passes a limit of 0.
     #[must_use]
     pub fn norm_limit(&self, class: Precision) -> f64 {
-        self.gate.nu.get(&class).copied().unwrap_or(1e-3)
+        self.gate.nu.get(&class).copied().unwrap_or(0.0)
+    }
+
+    /// Unit of the accumulated error under a declared class. Operands that are stored in 16 bits
+    /// are exact, so the classes that round operands add nothing there.
+    #[must_use]
+    pub fn accumulation_unit(&self, class: Precision) -> f64 {
+        let mut floats = self.inputs.iter().filter(|input| input.dtype.is_float());
+        let stored_narrow = floats.all(|input| input.dtype.bits() <= 16);
+        match class {
+            Precision::Exact | Precision::Fp32 | Precision::Int8 => 2f64.powi(-24),
+            Precision::Tf32 | Precision::Fp16 | Precision::Bf16 if stored_narrow => 2f64.powi(-24),
+            Precision::Tf32 | Precision::Fp16 => 2f64.powi(-11),
+            Precision::Bf16 => 2f64.powi(-8),
+            Precision::Fp8 => 2f64.powi(-13),
+        }
     }
 
     fn check_names(&self) -> Result<(), SpecError> {
@@ -310,7 +326,7 @@ impl TaskSpec {
                 return Err(failed(format!("must give a value to each of {:?}", self.dims)));
             }
             if let Some((dim, _)) = case.dims.iter().find(|(_, v)| !(1..=EXTENT_MAX).contains(*v)) {
-                return Err(failed(format!("`{dim}` must be at least 1")));
+                return Err(failed(format!("`{dim}` must be in 1..={EXTENT_MAX}")));
             }
             if !(0.0..=1e12).contains(&case.weight) {
                 return Err(failed("weight must be a number of at least 0".to_owned()));
@@ -329,12 +345,17 @@ impl TaskSpec {
         let rule = |holds: bool, why: &str| {
             if holds { Ok(()) } else { Err(SpecError::Rule(why.to_owned())) }
         };
-        let on_sim = |case: &&Case| case.on.contains(&Place::Sim);
+        let on_sim = || self.cases.iter().filter(|case| case.on.contains(&Place::Sim));
         rule(self.headline().is_some(), "exactly one case must be named `headline`")?;
         rule(
-            self.cases.iter().filter(on_sim).count() >= 2,
-            "at least two cases must run on `sim`",
+            on_sim().any(|case| case.dims.values().all(|extent| *extent > 8 && is_prime(*extent))),
+            "one case on `sim` must be ragged: every extent a prime above 8",
         )?;
+        rule(
+            on_sim().any(|case| case.dims.values().all(|extent| *extent <= 8)),
+            "one case on `sim` must be tiny: every extent at most 8",
+        )?;
+        rule(on_sim().count() <= SIM_CASES_MAX, "at most 15 cases may run on `sim`")?;
         rule(!self.classes.is_empty(), "`classes` must name at least one precision class")?;
         rule(self.classes.is_sorted(), "`classes` must be strongest first")?;
         rule(!self.outputs.is_empty(), "a task needs at least one output")?;
@@ -352,6 +373,16 @@ impl TaskSpec {
         rule(
             ranges.all(|(dim, [low, high])| dims.contains(dim) && 1 <= *low && low <= high),
             "`hidden` must give [low, high] with 1 <= low <= high for dimensions only",
+        )?;
+        rule(
+            dims.iter().all(|dim| self.hidden.ranges.contains_key(dim)),
+            "`hidden` must give a range to every dimension",
+        )?;
+        let bound = |output: &Output| output.compare == Compare::Bound && output.dtype.is_float();
+        let mut limits = self.classes.iter().map(|class| self.gate.nu.get(class));
+        rule(
+            !self.outputs.iter().any(bound) || limits.all(|nu| nu.is_some_and(|nu| *nu > 0.0)),
+            "`gate.nu` must give a positive limit to every class in `classes`",
         )?;
         let judged =
             |output: &Output| output.compare != Compare::IndexOfMax && output.updates.is_none();
@@ -374,12 +405,15 @@ pub fn extents(shape: &[String], dims: &BTreeMap<String, i64>) -> Result<Vec<u64
         let value =
             Expression::parse(text, &names).and_then(|e| e.integer(&scope)).map_err(failed)?;
         u64::try_from(value).ok().filter(|_| (1..=EXTENT_MAX).contains(&value)).ok_or_else(|| {
-            SpecError::Shape(format!(
-                "extent `{text}` is {value} at {dims:?}; it must be at least 1"
-            ))
+            let range = format!("it must be in 1..={EXTENT_MAX}");
+            SpecError::Shape(format!("extent `{text}` is {value} at {dims:?}; {range}"))
         })
     };
     shape.iter().map(extent).collect()
+}
+
+fn is_prime(value: i64) -> bool {
+    value > 1 && (2..).take_while(|d| d * d <= value).all(|d| value % d != 0)
 }
 
 fn lower_case_name(what: &'static str, name: &str) -> Result<(), SpecError> {
@@ -395,79 +429,4 @@ fn lower_case_name(what: &'static str, name: &str) -> Result<(), SpecError> {
         return failed("it has a meaning of its own in expressions");
     }
     Ok(())
-}
-
-impl TryFrom<String> for Role {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let argument = |prefix: &str| {
-            let rest = text.strip_prefix(prefix)?.strip_prefix('(')?;
-            rest.strip_suffix(')').map(str::to_owned)
-        };
-        if let Some(fan_in) = argument("weight") {
-            return Ok(Self::Weight(fan_in));
-        }
-        if let Some(bound) = argument("index") {
-            return Ok(Self::Index(bound));
-        }
-        if let Some(bound) = argument("lengths") {
-            return Ok(Self::Lengths(bound));
-        }
-        match text.as_str() {
-            "activation" => Ok(Self::Activation),
-            "norm_weight" => Ok(Self::NormWeight),
-            "bias" => Ok(Self::Bias),
-            "mask" => Ok(Self::Mask),
-            "table" => Ok(Self::Table),
-            "state" => Ok(Self::State),
-            _ => Err(format!(
-                "unknown role `{text}`; known are activation, weight(FAN_IN), norm_weight, bias, \
-                 index(BOUND), lengths(BOUND), mask, table, state"
-            )),
-        }
-    }
-}
-
-impl From<Role> for String {
-    fn from(role: Role) -> Self {
-        match role {
-            Role::Activation => "activation".to_owned(),
-            Role::Weight(fan_in) => format!("weight({fan_in})"),
-            Role::NormWeight => "norm_weight".to_owned(),
-            Role::Bias => "bias".to_owned(),
-            Role::Index(bound) => format!("index({bound})"),
-            Role::Lengths(bound) => format!("lengths({bound})"),
-            Role::Mask => "mask".to_owned(),
-            Role::Table => "table".to_owned(),
-            Role::State => "state".to_owned(),
-        }
-    }
-}
-
-impl Precision {
-    /// The name, as in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Fp32 => "fp32",
-            Self::Tf32 => "tf32",
-            Self::Fp16 => "fp16",
-            Self::Bf16 => "bf16",
-            Self::Fp8 => "fp8",
-            Self::Int8 => "int8",
-        }
-    }
-
-    /// Unit of the accumulated error; operands already stored in 16 bits are exact.
-    #[must_use]
-    pub fn accumulation_unit(self) -> f64 {
-        match self {
-            Self::Exact | Self::Fp32 | Self::Int8 => 2f64.powi(-24),
-            Self::Tf32 | Self::Fp16 => 2f64.powi(-11),
-            Self::Bf16 => 2f64.powi(-8),
-            Self::Fp8 => 2f64.powi(-13),
-        }
-    }
 }

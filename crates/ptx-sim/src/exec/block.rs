@@ -88,7 +88,7 @@ impl Block {
             + self.arrivals[id as usize];
         let all = self.warps.len() as u32 * 32;
         let exited = self.warps.iter().filter(|w| w.is_done()).count() as u32 * 32;
-        if count == 0 || count.next_multiple_of(32) >= all {
+        if count == 0 || count.checked_next_multiple_of(32).is_none_or(|whole| whole >= all) {
             // The whole block: threads that have exited count as arrived.
             arrived + exited >= all
         } else {

@@ -204,6 +204,9 @@ pub(super) fn shuffle_source(mode: ShuffleMode, lane: u32, b: u32, c: u32) -> (u
     if in_range { (source & 31, true) } else { (lane, false) }
 }
 
+/// What a shuffle gives where its source lane takes no part: a NaN, and a large integer.
+const UNDEFINED: u32 = u32::MAX;
+
 /// Lanes whose source takes no part come back.
 fn shuffle(
     frame: &mut Frame,
@@ -216,9 +219,11 @@ fn shuffle(
     let (mut out, mut in_range, mut missing) = ([0; LANES], 0, 0);
     for lane in lanes(active) {
         let (source, ok) = shuffle_source(mode, lane as u32, b[lane], c[lane]);
-        out[lane] = values[source as usize];
+        let takes_part = active >> source & 1 == 1;
+        // What such a lane would give is undefined: no value that a kernel could rely on.
+        out[lane] = if takes_part { values[source as usize] } else { UNDEFINED };
         in_range |= u32::from(ok) << lane;
-        missing |= u32::from(active >> source & 1 == 0) << lane;
+        missing |= u32::from(!takes_part) << lane;
     }
     frame.set_word(d, &out, active);
     if let Some(p) = p {

@@ -91,9 +91,14 @@ pub(crate) fn sqrt_directed(a: u32, rounding: Rounding) -> u32 {
 /// `div.approx`: zero for divisors beyond 2^126, as documented.
 #[inline(always)]
 pub(crate) fn div_approx(a: u32, b: u32) -> u32 {
-    let huge = b & 0x7fff_ffff;
-    let vanishes = huge > 0x7e80_0000 && huge < 0x7f80_0000 && f(a).is_finite();
-    if vanishes { (a ^ b) & 0x8000_0000 } else { canonical(f(a) / f(b)) }
+    let magnitude = b & 0x7fff_ffff;
+    // Divisors above 2^126 have no approximate reciprocal: the quotient vanishes.
+    let huge = magnitude > 0x7e80_0000 && magnitude < 0x7f80_0000;
+    match (huge, f(a).is_finite()) {
+        (true, true) => (a ^ b) & 0x8000_0000,
+        (true, false) => canonical(f32::NAN),
+        (false, _) => canonical(f(a) / f(b)),
+    }
 }
 
 /// Smaller operand; a NaN yields the other one, -0 is below +0.

@@ -76,6 +76,17 @@ pub(crate) async fn get(connection: &mut SqliteConnection, hash: &str) -> Result
     }
 }
 
+/// As [`get`], for one that may be absent.
+pub(crate) async fn optional(
+    connection: &mut SqliteConnection,
+    hash: Option<&str>,
+) -> Result<Option<Vec<u8>>> {
+    match hash {
+        Some(hash) => get(connection, hash).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// As [`get`], for a text.
 pub(crate) async fn text(connection: &mut SqliteConnection, hash: &str) -> Result<String> {
     let bytes = get(connection, hash).await?;

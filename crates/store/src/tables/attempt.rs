@@ -89,7 +89,8 @@ pub(crate) fn verdict_of(
         None => None,
     };
     let kind = of_name("kind of verdict", kind, Kind::from_name(kind))?;
-    Ok(Verdict { kind, reason, detail: detail.unwrap_or_default() })
+    let detail = detail.ok_or_else(|| StoreError::damaged("a verdict has no detail"))?;
+    Ok(Verdict { kind, reason, detail })
 }
 
 /// An attempt to write in state `asked`.

@@ -53,7 +53,7 @@ async fn put_parts(work: &mut Work, new: &NewBuild<'_>) -> Result<Parts> {
         facts: artifact::put_optional(work, facts.as_deref().map(str::as_bytes)).await?,
         diagnostics: artifact::put(work, diagnostics.as_bytes()).await?,
         log: artifact::put(work, new.log.as_bytes()).await?,
-        ptx: artifact::put_optional(work, new.ptx.map(str::as_bytes)).await?,
+        ptx: artifact::put_optional(work, new.ptx).await?,
         cubin: artifact::put_optional(work, new.cubin).await?,
     })
 }
@@ -83,20 +83,6 @@ pub(crate) async fn of_attempt(
     }
 }
 
-/// A successful compile with this id, by whichever attempt.
-pub(crate) async fn find(
-    connection: &mut SqliteConnection,
-    id: &Digest,
-) -> Result<Option<BuildRow>> {
-    let query = "SELECT * FROM build WHERE id = $1 AND facts IS NOT NULL ORDER BY rowid LIMIT 1";
-    let stored: Option<Stored> =
-        sqlx::query_as(query).bind(id.as_str()).fetch_optional(&mut *connection).await?;
-    match stored {
-        Some(stored) => stored.row(connection).await.map(Some),
-        None => Ok(None),
-    }
-}
-
 /// Only the diagnostics of an attempt's build.
 pub(crate) async fn diagnostics(
     connection: &mut SqliteConnection,
@@ -115,17 +101,13 @@ impl Stored {
     async fn row(self, connection: &mut SqliteConnection) -> Result<BuildRow> {
         let facts = artifact::optional_text(connection, self.facts.as_deref()).await?;
         let diagnostics = artifact::text(connection, &self.diagnostics).await?;
-        let cubin = match &self.cubin {
-            Some(hash) => Some(artifact::get(connection, hash).await?),
-            None => None,
-        };
         Ok(BuildRow {
             id: Digest::from(self.id),
             facts: facts.map(|json| of_json("facts of a build", &json)).transpose()?,
             diagnostics: of_json("diagnostics", &diagnostics)?,
             log: artifact::text(connection, &self.log).await?,
-            ptx: artifact::optional_text(connection, self.ptx.as_deref()).await?,
-            cubin,
+            ptx: artifact::optional(connection, self.ptx.as_deref()).await?,
+            cubin: artifact::optional(connection, self.cubin.as_deref()).await?,
             verdict: self
                 .verdict
                 .map(|json| of_json("the verdict of a build", &json))

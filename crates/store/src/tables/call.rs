@@ -43,7 +43,16 @@ struct Stored {
 }
 
 impl Stored {
-    fn call(self) -> Result<StoredCall> {
+    fn error(&mut self) -> Result<Option<(String, String)>> {
+        match (self.error_class.take(), self.error_message.take()) {
+            (Some(class), Some(message)) => Ok(Some((class, message))),
+            (None, None) => Ok(None),
+            _ => Err(StoreError::damaged(format!("call {} has half an error", self.id))),
+        }
+    }
+
+    fn call(mut self) -> Result<StoredCall> {
+        let error = self.error()?;
         let usage = self.usage.as_deref().map(|json| of_json("usage of a call", json));
         let row = CallRow {
             id: CallId::from(self.id),
@@ -59,7 +68,7 @@ impl Stored {
             usage: usage.transpose()?,
             cost_nusd: self.cost_nusd,
             drift: self.drift,
-            error: self.error_class.zip(self.error_message),
+            error,
             created_us: self.created_us,
             updated_us: self.updated_us,
         };
@@ -170,22 +179,35 @@ pub(crate) async fn reply(
 ) -> Result<Option<SettledReply>> {
     let Some(hash) = &call.reply else { return Ok(None) };
     let text = artifact::text(connection, hash).await?;
+    let lacks =
+        |what: &str| StoreError::damaged(format!("call {} has a reply but no {what}", call.row.id));
+    let latency = call.latency_ms.ok_or_else(|| lacks("latency"))?;
     Ok(Some(SettledReply {
         text,
-        usage: call.row.usage.unwrap_or_default(),
-        finish_reason: call.finish_reason.clone().unwrap_or_default(),
-        model: call.reply_model.clone().unwrap_or_default(),
-        latency_ms: to_u64("a latency", call.latency_ms.unwrap_or(0))?,
-        cost_nusd: call.row.cost_nusd.unwrap_or(0),
+        usage: call.row.usage.ok_or_else(|| lacks("usage"))?,
+        finish_reason: call.finish_reason.clone().ok_or_else(|| lacks("finish reason"))?,
+        model: call.reply_model.clone().ok_or_else(|| lacks("model"))?,
+        latency_ms: to_u64("a latency", latency)?,
+        cost_nusd: call.row.cost_nusd.ok_or_else(|| lacks("cost"))?,
         drift: call.row.drift,
     }))
 }
 
-pub(crate) async fn set_sent(work: &mut Work, call: &CallId, ticket: &str) -> Result<()> {
-    let query = "UPDATE call SET state = $2, ticket = $3, updated_us = $4 WHERE id = $1";
+pub(crate) async fn set_sent(work: &mut Work, call: &CallId) -> Result<()> {
+    let query = "UPDATE call SET state = $2, updated_us = $3 WHERE id = $1";
     sqlx::query(query)
         .bind(call.as_str())
         .bind(CallState::Sent.name())
+        .bind(work.now_us)
+        .execute(work.connection())
+        .await?;
+    Ok(())
+}
+
+pub(crate) async fn set_ticket(work: &mut Work, call: &CallId, ticket: &str) -> Result<()> {
+    let query = "UPDATE call SET ticket = $2, updated_us = $3 WHERE id = $1";
+    sqlx::query(query)
+        .bind(call.as_str())
         .bind(ticket)
         .bind(work.now_us)
         .execute(work.connection())
@@ -224,15 +246,16 @@ pub(crate) async fn set_ended(
     work: &mut Work,
     call: &CallId,
     state: CallState,
-    error: Option<(&str, &str)>,
+    class: &str,
+    message: &str,
 ) -> Result<()> {
     let query = "UPDATE call SET state = $2, error_class = $3, error_message = $4,
                  updated_us = $5 WHERE id = $1";
     sqlx::query(query)
         .bind(call.as_str())
         .bind(state.name())
-        .bind(error.map(|(class, _)| class))
-        .bind(error.map(|(_, message)| message))
+        .bind(class)
+        .bind(message)
         .bind(work.now_us)
         .execute(work.connection())
         .await?;

@@ -34,8 +34,9 @@ pub(crate) async fn insert(
     let id = work.new_id();
     let query = "INSERT INTO evaluation
                  (id, attempt_id, variant_id, eval_key, stage, device_id, kind, reason, detail,
-                  report, from_cache, created_us, origin)
-                 SELECT $1, $2, $3, $4, $5, run.device_id, $6, $7, $8, $9, $10, $11, $12
+                  report, from_cache, created_us, origin, toolchain_id)
+                 SELECT $1, $2, $3, $4, $5, run.device_id, $6, $7, $8, $9, $10, $11, $12,
+                     run.toolchain_id
                  FROM attempt JOIN run ON run.id = attempt.run_id WHERE attempt.id = $2";
     sqlx::query(query)
         .bind(&id)
@@ -133,19 +134,25 @@ pub(crate) async fn of_attempt(
     }))
 }
 
-async fn report_of(connection: &mut SqliteConnection, hash: &str) -> Result<Report> {
+/// The report in an artifact.
+pub(crate) async fn report_of(connection: &mut SqliteConnection, hash: &str) -> Result<Report> {
     of_json("report", &artifact::text(connection, hash).await?)
 }
 
-/// The first verdict under this key that has a report.
+/// The first verdict under this key that has a report and whose program this toolchain built.
 pub(crate) async fn of_key(
     connection: &mut SqliteConnection,
     key: &Digest,
+    toolchain_id: &str,
 ) -> Result<Option<(Verdict, Report)>> {
-    let query = "SELECT * FROM evaluation WHERE eval_key = $1 AND report IS NOT NULL
+    let query = "SELECT * FROM evaluation
+                 WHERE eval_key = $1 AND toolchain_id = $2 AND report IS NOT NULL
                  ORDER BY rowid LIMIT 1";
-    let stored: Option<Stored> =
-        sqlx::query_as(query).bind(key.as_str()).fetch_optional(&mut *connection).await?;
+    let stored: Option<Stored> = sqlx::query_as(query)
+        .bind(key.as_str())
+        .bind(toolchain_id)
+        .fetch_optional(&mut *connection)
+        .await?;
     let Some(stored) = stored else { return Ok(None) };
     let hash = stored.report.as_deref();
     let hash = hash.ok_or_else(|| StoreError::damaged(format!("evaluation {key}")))?;

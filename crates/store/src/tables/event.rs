@@ -4,7 +4,7 @@ use pipeline::digest::Digest;
 use serde_json::Value;
 use sqlx::SqliteConnection;
 
-use super::{run, to_i64, to_u64};
+use super::{run, to_i64};
 use crate::limits::EVENTS_AT_ONCE;
 use crate::open::Work;
 use crate::{Chain, Result, RunId};
@@ -93,15 +93,4 @@ async fn page(connection: &mut SqliteConnection, run: &RunId, after: u64) -> Res
         .fetch_all(connection)
         .await?;
     Ok(rows)
-}
-
-/// Number and kind of every event, oldest first.
-pub(crate) async fn kinds(
-    connection: &mut SqliteConnection,
-    run: &RunId,
-) -> Result<Vec<(u64, String)>> {
-    let query = "SELECT seq, kind FROM event WHERE run_id = $1 ORDER BY seq";
-    let rows: Vec<(i64, String)> =
-        sqlx::query_as(query).bind(run.as_str()).fetch_all(connection).await?;
-    rows.into_iter().map(|(seq, kind)| Ok((to_u64("an event's number", seq)?, kind))).collect()
 }

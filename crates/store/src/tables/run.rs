@@ -16,14 +16,13 @@ pub(crate) async fn insert(
     device_id: &str,
 ) -> Result<()> {
     let query = "INSERT INTO run
-                 (id, kind, settings, seed, judge_hash, toolchain_id, prompts_hash, task_hash,
+                 (id, kind, settings, judge_hash, toolchain_id, prompts_hash, task_hash,
                   device_id, state, event_count, event_head, started_us, origin)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, $13)";
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, $10, $11, $12)";
     sqlx::query(query)
         .bind(id.as_str())
         .bind(run.kind.name())
         .bind(run.settings_json)
-        .bind(run.seed.map(|seed| seed.to_string()))
         .bind(run.judge_hash)
         .bind(run.toolchain_id)
         .bind(run.prompts_hash)
@@ -55,6 +54,12 @@ pub(crate) async fn set_state(
         .execute(work.connection())
         .await?;
     if done.rows_affected() == 1 { Ok(()) } else { Err(unknown(id.as_str())) }
+}
+
+pub(crate) async fn set_settings(work: &mut Work, id: &RunId, settings_json: &str) -> Result<()> {
+    let query = "UPDATE run SET settings = $2 WHERE id = $1";
+    sqlx::query(query).bind(id.as_str()).bind(settings_json).execute(work.connection()).await?;
+    Ok(())
 }
 
 /// Number and hash of the last event.
@@ -90,7 +95,6 @@ struct Stored {
     id: String,
     kind: String,
     settings: String,
-    seed: Option<String>,
     judge_hash: String,
     toolchain_id: String,
     prompts_hash: String,
@@ -105,11 +109,8 @@ struct Stored {
 
 impl Stored {
     fn row(self) -> Result<RunRow> {
-        let bad_seed = || StoreError::damaged(format!("the seed of run {}", self.id));
-        let seed = self.seed.as_deref().map(|seed| seed.parse().map_err(|_| bad_seed()));
         Ok(RunRow {
             kind: of_name("kind of run", &self.kind, RunKind::from_name(&self.kind))?,
-            seed: seed.transpose()?,
             state: of_name("state of a run", &self.state, RunState::from_name(&self.state))?,
             id: RunId::from(self.id),
             settings_json: self.settings,
@@ -161,7 +162,7 @@ pub(crate) async fn newest(connection: &mut SqliteConnection) -> Result<Option<R
 
 pub(crate) async fn insert_seeds(work: &mut Work, id: &RunId, seeds: &str) -> Result<()> {
     let query = "INSERT INTO secret_seed (run_id, seeds, created_us, origin)
-                 VALUES ($1, $2, $3, $4) ON CONFLICT (run_id) DO NOTHING";
+                 VALUES ($1, $2, $3, $4)";
     sqlx::query(query)
         .bind(id.as_str())
         .bind(seeds)

@@ -2,7 +2,7 @@
 
 use pipeline::attempt::State;
 
-use super::fixtures::{Ledger, advance, ask, open, start_run};
+use super::fixtures::{Ledger, SETTINGS, advance, ask, open, start_run};
 use crate::{Chain, Clock, RunState, Store};
 
 const UNLOCK: &str = "DROP TRIGGER event_keeps_its_rows; DROP TRIGGER event_loses_no_rows;";
@@ -17,9 +17,8 @@ async fn full() -> Ledger {
 #[tokio::test]
 async fn every_change_is_one_event() {
     let ledger = full().await;
-    ledger.store.reopen_run(&ledger.run).await.unwrap();
-    let kinds = ledger.store.event_kinds(&ledger.run).await.unwrap();
-    let kinds: Vec<_> = kinds.iter().map(|(_, kind)| kind.as_str()).collect();
+    ledger.store.reopen_run(&ledger.run, SETTINGS).await.unwrap();
+    let kinds = ledger.event_kinds().await;
     let steps = State::ALL.map(State::name);
     let wanted = [&["run_started"][..], &steps, &["run_finished", "run_reopened"]].concat();
     assert_eq!(kinds, wanted);

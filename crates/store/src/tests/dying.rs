@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pipeline::attempt::State;
 
 use super::fixtures::{Ledger, advance, ask, open};
-use crate::{Chain, RunId, Store, StoreError};
+use crate::{Boundary, Chain, RunId, Store, StoreError};
 
 const LEDGER: &str = "STORE_TEST_LEDGER";
 const RUN: &str = "STORE_TEST_RUN";
@@ -27,7 +27,7 @@ fn start_other(path: &Path, run: &RunId, die_at: &str) -> ExitStatus {
 async fn other_process() {
     let Ok(path) = std::env::var(LEDGER) else { return };
     let run = RunId::from(std::env::var(RUN).unwrap());
-    let die_at = State::from_name(&std::env::var(DIE_AT).unwrap());
+    let die_at = Boundary::from_name(&std::env::var(DIE_AT).unwrap());
     let store = Store::open(Path::new(&path)).await.unwrap();
     let store = store.with_boundary_hook(Arc::new(move |state, _| {
         if Some(state) == die_at {

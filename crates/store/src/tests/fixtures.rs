@@ -19,6 +19,7 @@ use crate::{
 };
 
 pub(super) const TARGET: CallTarget<'_> = CallTarget { provider: "replay", model: "recorded" };
+pub(super) const SETTINGS: &str = "{\"attempts\":5}";
 pub(super) const RESERVED: Reservation = Reservation { tokens: 1_000, nusd: 500 };
 
 pub(super) struct Ledger {
@@ -69,6 +70,13 @@ impl Ledger {
         sqlx::raw_sql(query).execute(self.store.writer_pool()).await.map(drop)
     }
 
+    /// Kinds of the run's events, oldest first.
+    pub(super) async fn event_kinds(&self) -> Vec<String> {
+        let query = "SELECT kind FROM event WHERE run_id = $1 ORDER BY seq";
+        let kinds = sqlx::query_scalar(query).bind(self.run.as_str());
+        kinds.fetch_all(self.store.writer_pool()).await.unwrap()
+    }
+
     pub(super) async fn count(&self, query: &'static str) -> i64 {
         sqlx::query_scalar(query).fetch_one(self.store.writer_pool()).await.unwrap()
     }
@@ -88,18 +96,26 @@ pub(super) fn task_hash() -> Digest {
 }
 
 pub(super) async fn start_run(store: &Store) -> RunId {
+    try_start_run(store).await.unwrap()
+}
+
+pub(super) async fn try_start_run(store: &Store) -> Result<RunId> {
+    start_run_with(store, "nvrtc").await
+}
+
+pub(super) async fn start_run_with(store: &Store, toolchain_id: &str) -> Result<RunId> {
     let (hash, files, device) = (task_hash(), files(), DeviceFacts::simulated_h200());
     let new = NewRun {
         kind: RunKind::Auto,
-        settings_json: "{\"attempts\":5}",
-        seed: Some(u64::MAX),
+        settings_json: SETTINGS,
+        secret_seeds_json: "[424242]",
         judge_hash: "judge",
-        toolchain_id: "nvrtc",
+        toolchain_id,
         prompts_hash: "prompts",
         task: NewTask { hash: &hash, name: "sum", files: &files },
         device: &device,
     };
-    store.start_run(&new).await.unwrap()
+    store.start_run(&new).await
 }
 
 pub(super) fn ask(seq: u32) -> Ask {
@@ -173,6 +189,7 @@ pub(super) fn report(load_sectors: f64) -> Report {
         device: device.model.clone(),
         kernels: facts().entries,
         cases: Vec::new(),
+        notes: Vec::new(),
         score: Score::Estimated(Estimate::new(&counters, &device, [1, 2])),
     }
 }
@@ -183,7 +200,7 @@ pub(super) const SOURCE: &str = "__global__ void k() {}\n";
 pub(super) async fn advance(store: &Store, id: &AttemptId, state: State) -> Result<()> {
     match state {
         State::Asked => store.reopen_call(id, RESERVED, TARGET).await.map(drop),
-        State::Sent => store.mark_sent(id, "ticket-1").await,
+        State::Sent => store.mark_sent(id).await,
         State::Replied => store.settle_reply(id, &reply("the reply")).await,
         State::Parsed => {
             let tunables = BTreeMap::from([("tile".to_owned(), 64)]);
@@ -198,7 +215,7 @@ pub(super) async fn advance(store: &Store, id: &AttemptId, state: State) -> Resu
                 facts: Some(&facts),
                 diagnostics: &[diagnostic("unused variable")],
                 log: "1 warning\n",
-                ptx: Some(".version 8.8\n"),
+                ptx: Some(b".version 8.8\n\xff"),
                 cubin: Some(&[0x7f, 0x45]),
                 verdict: None,
             };
@@ -212,6 +229,7 @@ pub(super) async fn advance(store: &Store, id: &AttemptId, state: State) -> Resu
                 verdict: &Verdict::correct(),
                 report: Some(&report),
                 from_cache: false,
+                danger: None,
             };
             store.record_judged(id, &new).await
         }

@@ -2,8 +2,14 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use pipeline::digest::Digest;
+use pipeline::verdict::{Reason, Verdict};
+use sqlx::Connection;
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::SqliteConnectOptions;
+
 use super::fixtures::{Ledger, ask, open, start_run};
-use crate::{Store, StoreError};
+use crate::{DangerRow, Store, StoreError};
 
 #[tokio::test]
 async fn the_writer_is_durable() {
@@ -89,6 +95,31 @@ async fn a_changed_migration_is_damage() {
     ledger.sql("UPDATE _sqlx_migrations SET checksum = x'00'").await.unwrap();
     let error = Store::open(&ledger.path()).await.err().unwrap();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn an_older_ledger_is_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.db");
+    let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+    let first = crate::open::MIGRATIONS.iter().take(1).cloned().collect();
+    Migrator::with_migrations(first).run_direct(None, &mut connection, false).await.unwrap();
+    let filled = "INSERT INTO meta VALUES (1, 'ledger', 0);
+        INSERT INTO danger VALUES ('a', 'Hung/TIMEOUT: 5 s: too long', 1, 'o'),
+            ('b', 'Faulted/GUARD: a/b', 2, 'o');";
+    sqlx::raw_sql(filled).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    let store = Store::open(&path).await.unwrap();
+    for (key, verdict, first_seen_us) in [
+        ("a", Verdict::failed(Reason::Timeout, "5 s: too long"), 1),
+        ("b", Verdict::failed(Reason::Guard, "a/b"), 2),
+    ] {
+        let key = Digest::from(key.to_owned());
+        let found = store.danger(&key).await.unwrap();
+        assert_eq!(found, Some(DangerRow { key, verdict, report: None, first_seen_us }));
+    }
+    start_run(&store).await;
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ async fn write(store: &Store, run: &RunId, end: End, attempt: &Attempt) {
     let ask = Ask { seq: *seq, mode: *mode, parent: *parent, subset_notice: false };
     let opened = store.open_attempt(run, &task_hash(), &ask, &prompt(&ask), RESERVED, TARGET).await;
     let id = opened.unwrap().id;
-    store.mark_sent(&id, "t").await.unwrap();
+    store.mark_sent(&id).await.unwrap();
     store.settle_reply(&id, &reply(&attempt.reply)).await.unwrap();
     if let Some(Code { source, plan }) = &attempt.code {
         let candidate = Digest::of_bytes(source.as_bytes());
@@ -110,6 +110,7 @@ async fn write(store: &Store, run: &RunId, end: End, attempt: &Attempt) {
             verdict,
             report: attempt.report.as_ref(),
             from_cache: true,
+            danger: None,
         };
         store.record_judged(&id, &new).await.unwrap();
     }

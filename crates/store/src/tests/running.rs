@@ -5,7 +5,8 @@ use pipeline::transcript::Usage;
 use pipeline::verdict::{Kind, Reason, Verdict};
 
 use super::fixtures::{
-    Ledger, RESERVED, TARGET, advance, ask, files, open, reply, start_run, task_hash,
+    Ledger, RESERVED, SETTINGS, TARGET, advance, ask, files, open, reply, start_run, task_hash,
+    try_start_run,
 };
 use crate::{Booking, RunKind, RunState, StoreError};
 
@@ -13,9 +14,9 @@ use crate::{Booking, RunKind, RunState, StoreError};
 async fn a_run_comes_back_as_it_was_started() {
     let ledger = Ledger::new().await;
     let row = ledger.store.run(&ledger.run).await.unwrap();
-    assert_eq!((row.kind, row.state, row.seed), (RunKind::Auto, RunState::Running, Some(u64::MAX)));
+    assert_eq!((row.kind, row.state), (RunKind::Auto, RunState::Running));
     assert_eq!((row.task_hash.clone(), row.task_name.as_str()), (task_hash(), "sum"));
-    assert_eq!((row.settings_json.as_str(), row.ended_us), ("{\"attempts\":5}", None));
+    assert_eq!((row.settings_json.as_str(), row.ended_us), (SETTINGS, None));
     assert_eq!(ledger.store.task_files(&row.task_hash).await.unwrap(), files());
     let unknown = ledger.store.task_files(&row.task_hash.to_string()[1..].to_owned().into()).await;
     assert!(matches!(unknown, Err(StoreError::UnknownTask { .. })));
@@ -23,7 +24,7 @@ async fn a_run_comes_back_as_it_was_started() {
     let ended = ledger.store.run(&ledger.run).await.unwrap();
     assert_eq!((ended.state, ended.reason.as_deref()), (RunState::Stopped, Some("interrupted")));
     assert!(ended.ended_us >= Some(row.started_us));
-    ledger.store.reopen_run(&ledger.run).await.unwrap();
+    ledger.store.reopen_run(&ledger.run, SETTINGS).await.unwrap();
     assert_eq!(ledger.store.run(&ledger.run).await.unwrap(), row);
 }
 
@@ -56,17 +57,43 @@ async fn selectors_name_exactly_one_run() {
 }
 
 #[tokio::test]
-async fn seeds_are_set_once_and_are_in_no_event() {
+async fn a_run_is_born_with_its_seeds_and_they_are_in_no_event() {
     let ledger = Ledger::new().await;
     let store = &ledger.store;
-    assert_eq!(store.secret_seeds(&ledger.run).await.unwrap(), None);
-    store.put_secret_seeds(&ledger.run, "[424242]").await.unwrap();
-    store.put_secret_seeds(&ledger.run, "[424242]").await.unwrap();
-    let other = store.put_secret_seeds(&ledger.run, "[7]").await.unwrap_err();
-    assert!(matches!(other, StoreError::AlreadySet { .. }), "{other}");
     assert_eq!(store.secret_seeds(&ledger.run).await.unwrap().as_deref(), Some("[424242]"));
     let shown = "SELECT count(*) FROM event WHERE body LIKE '%424242%'";
     assert_eq!(ledger.count(shown).await, 0);
+}
+
+/// A run without its seeds could never be resumed.
+#[tokio::test]
+async fn a_run_whose_seeds_cannot_be_stored_does_not_exist() {
+    let ledger = Ledger::new().await;
+    let refuse = "CREATE TRIGGER t BEFORE INSERT ON secret_seed BEGIN SELECT RAISE(ABORT, 'x'); END";
+    ledger.sql(refuse).await.unwrap();
+    assert!(try_start_run(&ledger.store).await.is_err());
+    assert_eq!(ledger.count("SELECT count(*) FROM run").await, 1);
+}
+
+#[tokio::test]
+async fn settings_change_with_an_event_or_not_at_all() {
+    let ledger = Ledger::new().await;
+    let store = &ledger.store;
+    store.reopen_run(&ledger.run, SETTINGS).await.unwrap();
+    assert_eq!(ledger.event_kinds().await, ["run_started", "run_reopened"]);
+    store.reopen_run(&ledger.run, "{\"attempts\":9}").await.unwrap();
+    let kinds = ["run_started", "run_reopened", "run_reopened", "settings_changed"];
+    assert_eq!(ledger.event_kinds().await, kinds);
+    let read = || async { store.run(&ledger.run).await.unwrap().settings_json };
+    assert_eq!(read().await, "{\"attempts\":9}");
+    let refuse = "CREATE TRIGGER t BEFORE INSERT ON event WHEN NEW.kind = 'settings_changed'
+                  BEGIN SELECT RAISE(ABORT, 'x'); END";
+    ledger.sql(refuse).await.unwrap();
+    assert!(store.reopen_run(&ledger.run, "{}").await.is_err());
+    assert_eq!(ledger.event_kinds().await, kinds);
+    assert_eq!(read().await, "{\"attempts\":9}");
+    let chain = store.verify_chain(&ledger.run).await.unwrap();
+    assert!(matches!(chain, crate::Chain::Intact { events: 4, .. }), "{chain:?}");
 }
 
 #[tokio::test]
@@ -75,12 +102,12 @@ async fn the_summary_adds_up() {
     let store = &ledger.store;
     ledger.bring(1, State::Closed).await;
     let second = ledger.open(2).await.id;
-    store.mark_sent(&second, "t").await.unwrap();
-    store.mark_lost(&second).await.unwrap();
+    store.mark_sent(&second).await.unwrap();
+    store.mark_lost(&second, "deadline", "late").await.unwrap();
     store.reopen_call(&second, RESERVED, TARGET).await.unwrap();
     store.fail_call(&second, "rate_limited", "429").await.unwrap();
     store.reopen_call(&second, RESERVED, TARGET).await.unwrap();
-    store.mark_sent(&second, "t").await.unwrap();
+    store.mark_sent(&second).await.unwrap();
     store.settle_reply(&second, &reply("no fences")).await.unwrap();
     store.close_attempt(&second, &Verdict::failed(Reason::Reply, "no fence")).await.unwrap();
     ledger.open(3).await;
@@ -94,7 +121,7 @@ async fn the_summary_adds_up() {
     assert_eq!((summary.failed_calls, summary.drifted), (1, 2));
     assert_eq!(summary.booked_nusd(), 642 + 500 + 500);
     let third = store.attempt_in_hand(&ledger.run).await.unwrap().unwrap();
-    store.mark_sent(&third.id, "t").await.unwrap();
+    store.mark_sent(&third.id).await.unwrap();
     let again = store.run_summary(&ledger.run).await.unwrap();
     assert_eq!(again.reserved, summary.reserved);
 }

@@ -10,7 +10,7 @@ use super::fixtures::{
     Ledger, RESERVED, SOURCE, TARGET, advance, ask, diagnostic, facts, open, prompt, reply, report,
     start_run,
 };
-use crate::{CallState, Chain, Reservation, Store, StoreError};
+use crate::{Boundary, CallState, Chain, Reservation, Store, StoreError};
 
 #[tokio::test]
 async fn only_the_next_step_is_taken_and_only_once() {
@@ -74,7 +74,7 @@ async fn a_seq_is_opened_once_and_needs_its_parent() {
     let orphan = open(&ledger.store, &ledger.run, &ask(3)).await.unwrap_err();
     assert!(matches!(orphan, StoreError::UnknownAttempt { .. }), "{orphan}");
     let nobody = "nobody".to_owned().into();
-    let unknown = ledger.store.mark_sent(&nobody, "t").await.unwrap_err();
+    let unknown = ledger.store.mark_sent(&nobody).await.unwrap_err();
     assert!(matches!(unknown, StoreError::UnknownAttempt { .. }), "{unknown}");
     let run = open(&ledger.store, &"nobody".to_owned().into(), &ask(1)).await;
     assert!(run.is_err());
@@ -88,14 +88,14 @@ async fn everything_stored_is_in_the_row() {
     assert_eq!((row.ask, row.state), (ask(1), State::Judged));
     assert_eq!((&row.prompt, row.prompt_hash.clone()), (&prompt(&ask(1)), row.prompt.hash()));
     assert_eq!(row.reply, Some(reply("the reply")));
-    assert_eq!((row.call.ticket.as_deref(), row.call.reservation), (Some("ticket-1"), RESERVED));
+    assert_eq!((row.call.ticket.as_deref(), row.call.reservation), (None, RESERVED));
     let candidate = row.candidate.unwrap();
     assert_eq!((candidate.source.as_str(), candidate.plan_text.as_str()), (SOURCE, "plan = 1\n"));
     assert_eq!(candidate.tunables["tile"], 64);
     let build = row.build.unwrap();
     assert_eq!((build.facts, build.log.as_str()), (Some(facts()), "1 warning\n"));
     assert_eq!(build.diagnostics, [diagnostic("unused variable")]);
-    assert_eq!(build.ptx.as_deref(), Some(".version 8.8\n"));
+    assert_eq!(build.ptx.as_deref(), Some(&b".version 8.8\n\xff"[..]));
     assert_eq!(build.cubin.as_deref(), Some(&[0x7f, 0x45][..]));
     let judgement = row.judgement.unwrap();
     assert_eq!((judgement.verdict, judgement.report), (Verdict::correct(), Some(report(5e8))));
@@ -129,9 +129,10 @@ async fn a_failed_or_lost_call_is_followed_by_another() {
     assert_eq!((failed.state, failed.call.state), (State::Asked, CallState::Failed));
     assert_eq!(failed.call.error.unwrap().1, "429 slow down");
     for result in [
-        store.mark_sent(&id, "t").await,
+        store.mark_sent(&id).await,
         store.fail_call(&id, "again", "again").await,
-        store.mark_lost(&id).await,
+        store.mark_lost(&id, "c", "m").await,
+        store.put_ticket(&id, "t").await,
     ] {
         assert!(matches!(result, Err(StoreError::WrongState { .. })), "{result:?}");
     }
@@ -140,8 +141,13 @@ async fn a_failed_or_lost_call_is_followed_by_another() {
     assert_eq!((second.call.try_index, second.call.reservation), (1, reserved));
     assert_eq!(second.prompt, prompt(&ask(1)));
     assert!(store.reopen_call(&id, reserved, TARGET).await.is_err());
-    store.mark_sent(&id, "t2").await.unwrap();
-    store.mark_lost(&id).await.unwrap();
+    store.mark_sent(&id).await.unwrap();
+    store.mark_lost(&id, "deadline", "no reply within 5 ms").await.unwrap();
+    let lost = store.attempt(&id).await.unwrap();
+    assert_eq!((lost.state, lost.call.state), (State::Asked, CallState::Lost));
+    assert_eq!(lost.call.error, Some(("deadline".to_owned(), "no reply within 5 ms".to_owned())));
+    let told = "SELECT count(*) FROM event WHERE kind = 'call_lost' AND body LIKE '%within 5 ms%'";
+    assert_eq!(ledger.count(told).await, 1);
     let third = store.reopen_call(&id, RESERVED, TARGET).await.unwrap();
     assert_eq!((third.state, third.call.try_index), (State::Asked, 2));
     advance(store, &id, State::Sent).await.unwrap();
@@ -165,13 +171,39 @@ async fn the_hook_sees_each_state_after_it_is_on_disk() {
     let store = ledger.another().await.with_boundary_hook(Arc::new(move |state, seq| {
         sink.lock().unwrap().push((state, seq));
     }));
+    let boundaries = State::ALL.map(|state| (Boundary::from(state), 1));
     let id = open(&store, &ledger.run, &ask(1)).await.unwrap().id;
     for state in State::ALL.into_iter().skip(1) {
         advance(&store, &id, state).await.unwrap();
-        assert_eq!(seen.lock().unwrap().last(), Some(&(state, 1)));
+        assert_eq!(seen.lock().unwrap().last(), Some(&(Boundary::from(state), 1)));
         assert_eq!(reader.attempt(&id).await.unwrap().state, state);
     }
-    assert_eq!(*seen.lock().unwrap(), State::ALL.map(|state| (state, 1)));
+    assert_eq!(*seen.lock().unwrap(), boundaries);
+}
+
+#[tokio::test]
+async fn the_ends_of_a_call_are_boundaries_too() {
+    let ledger = Ledger::new().await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = seen.clone();
+    let store = ledger.another().await.with_boundary_hook(Arc::new(move |at, _| {
+        sink.lock().unwrap().push(at);
+    }));
+    let id = open(&store, &ledger.run, &ask(1)).await.unwrap().id;
+    store.fail_call(&id, "c", "m").await.unwrap();
+    store.reopen_call(&id, RESERVED, TARGET).await.unwrap();
+    store.mark_sent(&id).await.unwrap();
+    store.passed(Boundary::Submitted, 1);
+    store.put_ticket(&id, "t").await.unwrap();
+    let row = store.attempt(&id).await.unwrap();
+    assert_eq!((row.state, row.call.ticket.as_deref()), (State::Sent, Some("t")));
+    let twice = store.put_ticket(&id, "t").await.unwrap_err();
+    assert!(matches!(twice, StoreError::WrongState { .. }), "{twice}");
+    store.mark_lost(&id, "c", "m").await.unwrap();
+    use Boundary::{Asked, Failed, Lost, Sent, Submitted, Ticketed};
+    assert_eq!(*seen.lock().unwrap(), [Asked, Failed, Asked, Sent, Submitted, Ticketed, Lost]);
+    let kinds = ["run_started", "asked", "call_failed", "call_reserved", "sent", "ticket_stored"];
+    assert_eq!(ledger.event_kinds().await, [&kinds[..], &["call_lost"]].concat());
 }
 
 /// An agent drives several runs on several threads: every future must be free to move.
@@ -186,14 +218,15 @@ async fn every_future_may_move_between_threads() {
     sendable(Store::open_read_only(store.path()));
     sendable(start_run(store));
     sendable(store.resolve_run("@last"));
-    sendable(store.reopen_run(run));
+    sendable(store.reopen_run(run, "{}"));
+    sendable(store.put_ticket(&id, "t"));
     sendable(store.run_summary(run));
     sendable(store.verify_chain(run));
     sendable(store.attempt_in_hand(run));
     sendable(store.attempt_detail(run, 1));
     sendable(store.closed_attempts(run, &key));
-    sendable(store.verdict_of_eval_key(&key));
-    sendable(store.put_danger(&key, "what"));
+    sendable(store.verdict_of_eval_key(&key, "nvrtc"));
+    sendable(store.danger(&key));
     sendable(open(store, run, &ask(1)));
     for state in State::ALL {
         sendable(advance(store, &id, state));

@@ -2,10 +2,12 @@
 
 use pipeline::attempt::State;
 use pipeline::digest::Digest;
-use pipeline::verdict::Verdict;
+use pipeline::verdict::{Reason, Verdict};
 
-use super::fixtures::{Ledger, ask, facts, open, report, start_run};
-use crate::{Chain, Store, StoreError};
+use super::fixtures::{
+    Ledger, advance, ask, open, report, start_run, start_run_with, task_hash,
+};
+use crate::{Chain, NewJudgement, Store, StoreError};
 
 #[tokio::test]
 async fn equal_artifacts_are_stored_once_and_large_ones_packed() {
@@ -60,30 +62,98 @@ async fn unknown_names_are_damage_not_guesses() {
 }
 
 #[tokio::test]
-async fn verdicts_and_builds_are_found_again_by_key() {
+async fn verdicts_are_found_again_by_key_and_toolchain() {
     let ledger = Ledger::new().await;
-    let (key, build) = (Digest::of_bytes(b"key"), Digest::of_bytes(b"build"));
-    assert_eq!(ledger.store.verdict_of_eval_key(&key).await.unwrap(), None);
-    assert_eq!(ledger.store.build_of_id(&build).await.unwrap(), None);
+    let key = Digest::of_bytes(b"key");
+    assert_eq!(ledger.store.verdict_of_eval_key(&key, "nvrtc").await.unwrap(), None);
     ledger.bring(1, State::Judged).await;
     let other = ledger.another().await;
-    let found = other.verdict_of_eval_key(&key).await.unwrap();
+    for (key, toolchain_id, known) in [
+        (&key, "nvrtc", true),
+        (&key, "nvrtc of tomorrow", false),
+        (&key, "", false),
+        (&Digest::of_bytes(b"no"), "nvrtc", false),
+    ] {
+        let found = other.verdict_of_eval_key(key, toolchain_id).await.unwrap();
+        let wanted = known.then(|| (Verdict::correct(), report(5e8)));
+        assert_eq!(found, wanted, "{toolchain_id}");
+    }
+    let run = start_run_with(&other, "nvrtc of tomorrow").await.unwrap();
+    let id = open(&other, &run, &ask(1)).await.unwrap().id;
+    for state in State::ALL.into_iter().filter(|state| (State::Sent..State::Closed).contains(state)) {
+        advance(&other, &id, state).await.unwrap();
+    }
+    let found = other.verdict_of_eval_key(&key, "nvrtc of tomorrow").await.unwrap();
     assert_eq!(found, Some((Verdict::correct(), report(5e8))));
-    let found = other.build_of_id(&build).await.unwrap().unwrap();
-    assert_eq!((found.id, found.facts), (build, Some(facts())));
-    assert_eq!(other.verdict_of_eval_key(&Digest::of_bytes(b"no")).await.unwrap(), None);
+}
+
+/// Judges attempt `seq` as dangerous under the key `danger`.
+async fn judge_dangerous(ledger: &Ledger, seq: u32, verdict: &Verdict) -> crate::Result<()> {
+    let id = ledger.bring(seq, State::Built).await;
+    let key = Digest::of_bytes(b"danger");
+    let report = report(f64::from(seq));
+    let new = NewJudgement {
+        stage: report.stage,
+        eval_key: None,
+        verdict,
+        report: Some(&report),
+        from_cache: false,
+        danger: Some(&key),
+    };
+    ledger.store.record_judged(&id, &new).await?;
+    ledger.store.close_attempt(&id, verdict).await
 }
 
 #[tokio::test]
-async fn dangers_are_remembered_by_their_first_word() {
+async fn dangers_keep_their_first_verdict_exactly() {
     let ledger = Ledger::new().await;
     let key = Digest::of_bytes(b"danger");
     assert_eq!(ledger.store.danger(&key).await.unwrap(), None);
-    ledger.store.put_danger(&key, "hung for 5 s").await.unwrap();
-    ledger.store.put_danger(&key, "other").await.unwrap();
+    let guard = Verdict::failed(Reason::Guard, "Hung/TIMEOUT: 4 bytes past the end");
+    judge_dangerous(&ledger, 1, &guard).await.unwrap();
+    judge_dangerous(&ledger, 2, &Verdict::failed(Reason::Timeout, "5 s")).await.unwrap();
     let found = ledger.another().await.danger(&key).await.unwrap().unwrap();
-    assert_eq!((found.what.as_str(), found.key), ("hung for 5 s", key));
+    assert_eq!((found.verdict, found.key), (guard, key));
+    assert_eq!(found.report, Some(report(1.0)));
     assert!(found.first_seen_us > 1_700_000_000_000_000);
+}
+
+#[tokio::test]
+async fn a_danger_and_its_verdict_are_stored_together_or_not_at_all() {
+    for table in ["danger", "evaluation"] {
+        let ledger = Ledger::new().await;
+        let refuse = format!(
+            "CREATE TRIGGER t BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'x'); END"
+        );
+        ledger.sql(&refuse).await.unwrap();
+        let judged = judge_dangerous(&ledger, 1, &Verdict::failed(Reason::Timeout, "5 s")).await;
+        assert!(judged.is_err(), "{table}");
+        assert_eq!(ledger.count("SELECT count(*) FROM danger").await, 0);
+        assert_eq!(ledger.count("SELECT count(*) FROM evaluation").await, 0);
+        let in_hand = ledger.store.attempt_in_hand(&ledger.run).await.unwrap().unwrap();
+        assert_eq!(in_hand.state, State::Built);
+    }
+}
+
+#[tokio::test]
+async fn half_a_row_is_damage_not_a_default() {
+    for tampering in [
+        "UPDATE attempt SET detail = NULL",
+        "UPDATE attempt SET plan = NULL",
+        "UPDATE call SET usage = NULL",
+        "UPDATE call SET cost_nusd = NULL",
+        "UPDATE call SET finish_reason = NULL",
+        "UPDATE call SET reply_model = NULL",
+        "UPDATE call SET latency_ms = NULL",
+        "UPDATE call SET reply = NULL",
+        "UPDATE call SET error_class = 'deadline'",
+    ] {
+        let ledger = Ledger::new().await;
+        ledger.bring(1, State::Closed).await;
+        ledger.sql(tampering).await.unwrap();
+        let read = ledger.store.closed_attempts(&ledger.run, &task_hash()).await;
+        assert!(matches!(read, Err(StoreError::Damaged { .. })), "{tampering}: {read:?}");
+    }
 }
 
 #[tokio::test]
@@ -109,7 +179,7 @@ async fn writers_of_several_runs_do_not_disturb_each_other() {
             let run = start_run(&store).await;
             for seq in 1..=10 {
                 let id = open(&store, &run, &ask(seq)).await.unwrap().id;
-                store.mark_sent(&id, "t").await.unwrap();
+                store.mark_sent(&id).await.unwrap();
             }
             run
         }));
@@ -126,12 +196,13 @@ async fn a_number_that_would_not_come_back_is_refused() {
     let ledger = Ledger::new().await;
     let id = ledger.bring(1, State::Built).await;
     let odd = report(f64::NAN);
-    let new = crate::NewJudgement {
+    let new = NewJudgement {
         stage: odd.stage,
         eval_key: None,
         verdict: &Verdict::correct(),
         report: Some(&odd),
         from_cache: false,
+        danger: None,
     };
     let error = ledger.store.record_judged(&id, &new).await.unwrap_err();
     assert!(matches!(error, StoreError::Unstorable { .. }), "{error}");

@@ -128,7 +128,7 @@ fn bad_kernels() -> Vec<(String, &'static str)> {
         (
             kernel(
                 "if (row >= rows) return;",
-                "if (row >= rows) return; __shared__ char big[300000]; big[row] = 1;",
+                "if (row >= rows) return; __shared__ volatile char big[300000]; big[row] = 1;",
             ),
             "BuildFailed/COMPILE",
         ),
@@ -187,6 +187,107 @@ fn a_program_that_hung_is_never_run_again_and_an_equal_one_is_not_judged_twice()
     assert_eq!(verdicts[2..], ["Correct ", "Correct "]);
     let report = program.report();
     assert_eq!(report["attempts"][2]["report"], report["attempts"][3]["report"]);
+}
+
+/// Verdicts that depend on what the plan declares are not served to a plan that declares less.
+#[test]
+fn a_cached_verdict_is_only_for_an_equal_plan() {
+    let program = Program::new();
+    let no_tail = kernel("c < cols; ++c) y", "c < cols / 4 * 4; ++c) y");
+    let narrow =
+        no_tail.replacen("plan = 1", "plan = 1\ndomain = [\"cols % 4 == 0 or cols < 8\"]", 1);
+    let impossible = plan("plan = 1", "plan = 1\nconstraints = [\"1 > 2\"]");
+    let replies =
+        [narrow.replace("cols < 8", "cols < 0"), no_tail, impossible, reply(KERNEL, PLAN)];
+    let model = program.transcript(&replies);
+    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "4"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let verdicts = program.verdicts();
+    for (verdict, part) in verdicts.iter().zip([
+        "Correct",
+        "Wrong/POISON case `ragged`",
+        "Malformed/PLAN at the public case `headline`: the constraint `1 > 2`",
+        "Correct",
+    ]) {
+        assert!(verdict.starts_with(part), "{verdict}");
+    }
+    let notes = program.report()["attempts"][0]["report"]["notes"].to_string();
+    assert!(notes.contains("the case `ragged` is outside the domain"), "{notes}");
+}
+
+/// The headline shape runs on a sample of its blocks: a fault there is a fault.
+#[test]
+fn the_headline_is_looked_at_too() {
+    let program = Program::new();
+    let table = [
+        (
+            kernel("return;", "return;\n    if (cols == 8192) asm volatile(\"trap;\");"),
+            "Faulted/CRASH case `headline`",
+        ),
+        (
+            kernel(
+                "return;",
+                "return;\n    if (cols == 8192) y[(size_t)rows * cols + 9999] = 1.0f;",
+            ),
+            "Faulted/GUARD case `headline`",
+        ),
+        (
+            plan("\"rows\", \"cols\"", "\"rows * 1000000\", \"cols\""),
+            "Malformed/PLAN at the public case `headline`: kernel `k`, argument 3",
+        ),
+        (
+            kernel("return;", "return;\n    while (cols == 8192 && y[0] != 5.0f) __nanosleep(9);"),
+            "Correct",
+        ),
+    ];
+    let replies: Vec<String> = table.iter().map(|(reply, _)| reply.clone()).collect();
+    let model = program.transcript(&replies);
+    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "4"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for (verdict, (_, expected)) in program.verdicts().iter().zip(&table) {
+        assert!(verdict.starts_with(expected), "{verdict}\nwanted {expected}");
+    }
+    let last = &program.report()["attempts"][3]["report"];
+    assert!(last["notes"].to_string().contains("could not be counted here"), "{last}");
+    assert_eq!(last["score"], "None");
+}
+
+/// What this machine lacks ends the attempt, never the run.
+#[test]
+fn what_this_machine_lacks_is_neither_pass_nor_fail() {
+    let program = Program::new();
+    let map = "[[tensor_map]]\nname = \"m\"\ntensor = \"x\"\ndims = [\"cols\", \"rows\"]\n\
+               strides = [\"cols * 4\"]\nbox = [\"4\", \"4\"]\n[[step]]";
+    let mapped = kernel("const float* x", "const __grid_constant__ CUtensorMap m, const float* x")
+        .replacen("[[step]]", map, 1)
+        .replacen("\"x\", \"y\"", "\"m\", \"x\", \"y\"", 1)
+        .replacen("extern", "#include <cuda.h>\nextern", 1);
+    let asm = |text: &str| kernel("return;", &format!("return;\n    asm volatile(\"{text}\");"));
+    let long_name = "n".repeat(60_000);
+    let long = reply(&KERNEL.replace("void k(", &format!("void {long_name}(")), PLAN);
+    let huge = plan(
+        "[[step]]",
+        "[[workspace]]\nname = \"w\"\ndtype = \"f32\"\nlen = \"3000000000\"\n[[step]]",
+    );
+    let table = [
+        (mapped, "Unsimulatable/UNSUPPORTED the tensor map `m`"),
+        (
+            asm("wgmma.fence.sync.aligned;"),
+            "Unsimulatable/UNSUPPORTED kernel `k` uses `wgmma.fence",
+        ),
+        (asm("{ .reg .u32 r; mov.u32 r, WARP_SZ; }"), "Unsimulatable/UNSUPPORTED"),
+        (asm("{ .reg .u64 a; mov.u64 a, 1 == 1 ? 5 : 6; }"), "Unsimulatable/UNSUPPORTED"),
+        (huge, "Unsimulatable/UNSUPPORTED"),
+        (long, "Malformed/PLAN"),
+        (reply(KERNEL, PLAN), "Correct"),
+    ];
+    let replies: Vec<String> = table.iter().map(|(reply, _)| reply.clone()).collect();
+    let model = program.transcript(&replies);
+    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "7"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for (verdict, (_, expected)) in program.verdicts().iter().zip(&table) {
+        assert!(verdict.starts_with(expected), "{verdict}\nwanted {expected}");
+    }
 }
 
 #[test]

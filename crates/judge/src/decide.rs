@@ -1,0 +1,140 @@
+//! From what the children reported to the report and the verdict; nothing here runs anything.
+
+use pipeline::check::OutputCheck;
+use pipeline::inputs::Distribution;
+use pipeline::report::{CaseReport, CaseStatus};
+use pipeline::verdict::{Reason, Verdict};
+use sandbox::wire::{RunEnd, RunResult, SampleResult};
+
+use crate::evaluate::{Evaluation, Trial};
+
+/// What a sampled headline says against the kernel: a fault in the first kernel, whose blocks saw
+/// what they would see in a whole run.
+pub(crate) fn headline_failure(sample: &SampleResult) -> Option<(Reason, String)> {
+    match &sample.end {
+        RunEnd::OutOfBounds(_) | RunEnd::ReadOnlyWrite(_) | RunEnd::Crash(_) => {
+            let failure = run_failure(sample.end.clone());
+            failure.filter(|_| sample.in_first_kernel)
+        }
+        RunEnd::Refused(_) => run_failure(sample.end.clone()),
+        // Blocks that wait for blocks outside the sample never end, which is no fault of theirs.
+        RunEnd::Completed | RunEnd::Unsupported(_) | RunEnd::Hang(_) => None,
+    }
+}
+
+pub(crate) fn headline_report(
+    evaluation: &Evaluation<'_>,
+    sample: &SampleResult,
+    reason: Reason,
+    detail: String,
+) -> Option<CaseReport> {
+    let headline = evaluation.task.spec.headline()?;
+    let [run, total] = sample.blocks;
+    Some(CaseReport {
+        case: headline.name.clone(),
+        dims: headline.dims.clone(),
+        distribution: Distribution::D1,
+        status: CaseStatus::Failed {
+            reason,
+            detail: format!("{detail} ({run} of {total} blocks were run)"),
+        },
+        checks: Vec::new(),
+        counters: None,
+        findings: Vec::new(),
+    })
+}
+
+pub(crate) fn words(end: &RunEnd) -> String {
+    match run_failure(end.clone()) {
+        Some((reason, detail)) => format!("{} {detail}", reason.code()),
+        None => "completed".to_owned(),
+    }
+}
+
+pub(crate) fn case_report(trial: &Trial<'_>, status: CaseStatus) -> CaseReport {
+    CaseReport {
+        case: trial.case.name.clone(),
+        dims: trial.case.dims.clone(),
+        distribution: trial.distribution,
+        status,
+        checks: Vec::new(),
+        counters: None,
+        findings: Vec::new(),
+    }
+}
+
+pub(crate) fn case_reports(
+    trials: &[Trial<'_>],
+    runs: Vec<RunResult>,
+    checks: Vec<OutputCheck>,
+) -> Vec<CaseReport> {
+    let mut runs = runs.into_iter();
+    let mut checks = checks.into_iter();
+    let report = |trial: &Trial<'_>| {
+        let Some(run) = runs.next() else { return case_report(trial, CaseStatus::NotRun) };
+        let mut report = case_report(trial, CaseStatus::Passed);
+        report.counters = run.counters;
+        report.findings = run.findings;
+        report.status = match run_failure(run.end) {
+            Some((reason, detail)) => CaseStatus::Failed { reason, detail },
+            None => {
+                report.checks = checks.by_ref().take(trial.outputs.places.len()).collect();
+                check_status(&report.checks)
+            }
+        };
+        report
+    };
+    trials.iter().map(report).collect()
+}
+
+fn run_failure(end: RunEnd) -> Option<(Reason, String)> {
+    match end {
+        RunEnd::Completed => None,
+        RunEnd::Refused(why) => Some((Reason::Launch, why)),
+        RunEnd::Unsupported(what) => Some((Reason::Unsupported, what)),
+        RunEnd::OutOfBounds(message) => Some((Reason::Guard, message)),
+        RunEnd::ReadOnlyWrite(message) => Some((Reason::Input, message)),
+        RunEnd::Hang(message) => Some((Reason::Timeout, message)),
+        RunEnd::Crash(message) => Some((Reason::Crash, message)),
+    }
+}
+
+fn check_status(checks: &[OutputCheck]) -> CaseStatus {
+    let failed = checks.iter().find_map(|check| check.failure.map(|reason| (reason, check)));
+    match failed {
+        None if checks.is_empty() => CaseStatus::Failed {
+            reason: Reason::Mismatch,
+            detail: "no output was compared".to_owned(),
+        },
+        None => CaseStatus::Passed,
+        Some((reason, check)) => {
+            let detail = if check.wrong == 0 {
+                format!("output `{}` is too inaccurate as a whole", check.output)
+            } else {
+                format!("output `{}`: {}", check.output, check.pattern)
+            };
+            CaseStatus::Failed { reason, detail }
+        }
+    }
+}
+
+/// The first case that failed decides; a case that was not run never passes.
+pub(crate) fn verdict_of(cases: &[CaseReport]) -> Verdict {
+    for report in cases {
+        match &report.status {
+            CaseStatus::Passed => {}
+            CaseStatus::Failed { reason: reason @ Reason::Unsupported, detail } => {
+                return Verdict::failed(*reason, detail.clone());
+            }
+            CaseStatus::Failed { reason, detail } => {
+                let place = format!("case `{}`, {:?}", report.case, report.distribution);
+                return Verdict::failed(*reason, format!("{place}: {detail}"));
+            }
+            CaseStatus::NotRun => {
+                let detail = format!("the case `{}` was not run", report.case);
+                return Verdict::failed(Reason::Crash, detail);
+            }
+        }
+    }
+    Verdict::correct()
+}
