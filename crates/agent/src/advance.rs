@@ -1,27 +1,22 @@
 //! How an attempt moves from one durable state to the next.
 //!
 //! Each function performs one step and stores its result before anything uses it. A step that was
-//! interrupted is simply performed again, except a call: what was sent is never sent twice blindly.
+//! interrupted is simply performed again, except a call: see `calls`.
 
 use std::sync::Arc;
 
 use judge::{Build, Evaluation, JudgeError, Judgement};
-use llm::{Llm, LlmError, Reply, Request, Ticket, wait_for};
+use llm::Llm;
 use pipeline::attempt::State;
 use pipeline::candidate::{Candidate, danger_key, eval_key};
 use pipeline::digest::Digest;
-use pipeline::prompt::Prompt;
 use pipeline::reply;
-use pipeline::transcript::Usage;
+use pipeline::report::{Report, Stage};
 use pipeline::verdict::Verdict;
-use store::{
-    AttemptRow, BuildRow, CallState, CallTarget, CandidateRow, NewBuild, NewCandidate,
-    NewJudgement, Reservation, SettledReply,
-};
+use store::{AttemptRow, BuildRow, CandidateRow, NewBuild, NewCandidate, NewJudgement};
 
-use crate::engine::{Engine, Progress, RunEnd};
+use crate::engine::{Engine, RunEnd};
 use crate::error::AgentError;
-use crate::limits::{CALL_DEADLINE_MS, CALLS_PER_ATTEMPT_MAX, OUTPUT_TOKENS_MAX, RETRY_DELAY};
 
 /// What a step led to.
 pub(crate) enum Advanced {
@@ -32,7 +27,7 @@ pub(crate) enum Advanced {
 /// A verdict that needs no run: the same program was judged before, or is known to be dangerous.
 struct Known {
     verdict: Verdict,
-    report: Option<pipeline::report::Report>,
+    report: Option<Report>,
 }
 
 impl<L: Llm + Sync> Engine<L> {
@@ -50,88 +45,8 @@ impl<L: Llm + Sync> Engine<L> {
         self.reread(&attempt).await
     }
 
-    /// The most that a call can cost.
-    pub(crate) fn reservation(&self, prompt: &Prompt) -> Reservation {
-        let worst =
-            Usage { input_tokens: prompt.input_tokens_bound(), output_tokens: OUTPUT_TOKENS_MAX };
-        Reservation {
-            tokens: worst.input_tokens + worst.output_tokens,
-            nusd: self.llm.describe().price.cost_nusd(worst),
-        }
-    }
-
-    async fn reread(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
+    pub(crate) async fn reread(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
         Ok(Advanced::To(Box::new(self.store.attempt(&attempt.id).await?)))
-    }
-
-    async fn send(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
-        if attempt.call.state != CallState::Reserved {
-            return self.reopen(&attempt).await;
-        }
-        let request = Request {
-            id: attempt.call.id.to_string(),
-            task: self.task.spec.name.clone(),
-            seq: attempt.ask.seq,
-            try_index: attempt.call.try_index,
-            prompt: attempt.prompt.clone(),
-            output_tokens_max: OUTPUT_TOKENS_MAX,
-        };
-        match self.llm.submit(&request).await {
-            Ok(ticket) => {
-                self.store.mark_sent(&attempt.id, ticket.as_str()).await?;
-                lock(&self.sent_here).insert(attempt.call.id.clone());
-                self.reread(&attempt).await
-            }
-            Err(error) => self.failed_call(&attempt, &error).await,
-        }
-    }
-
-    async fn receive(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
-        let ours = lock(&self.sent_here).contains(&attempt.call.id);
-        let Some(ticket) = attempt.call.ticket.as_deref() else {
-            return Err(incomplete(&attempt, "ticket"));
-        };
-        if !ours && !self.llm.describe().idempotent {
-            self.store.mark_lost(&attempt.id).await?;
-            return self.reread(&attempt).await;
-        }
-        match wait_for(&self.llm, &Ticket::from(ticket.to_owned()), CALL_DEADLINE_MS).await {
-            Ok(reply) => {
-                self.store.settle_reply(&attempt.id, &settled(reply)).await?;
-                self.reread(&attempt).await
-            }
-            Err(error) => self.failed_call(&attempt, &error).await,
-        }
-    }
-
-    /// Books a failed call; the run goes on when another try may help.
-    async fn failed_call(
-        &self,
-        attempt: &AttemptRow,
-        error: &LlmError,
-    ) -> Result<Advanced, AgentError> {
-        let (class, message) = (error.class(), error.to_string());
-        if error.may_have_cost() && attempt.state == State::Sent {
-            self.store.mark_lost(&attempt.id).await?;
-        } else {
-            self.store.fail_call(&attempt.id, class.name(), &message).await?;
-        }
-        let tries = attempt.call.try_index + 1;
-        if !error.is_retryable() || tries >= CALLS_PER_ATTEMPT_MAX {
-            let class = class.name().to_owned();
-            return Ok(Advanced::Stopped(RunEnd::Provider { class, message }));
-        }
-        (self.observer)(Progress::Retrying { seq: attempt.ask.seq, why: &message });
-        tokio::time::sleep(RETRY_DELAY * 2u32.saturating_pow(attempt.call.try_index)).await;
-        self.reopen(attempt).await
-    }
-
-    async fn reopen(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
-        let info = self.llm.describe();
-        let target = CallTarget { provider: &info.provider, model: &info.model };
-        let reservation = self.reservation(&attempt.prompt);
-        let attempt = self.store.reopen_call(&attempt.id, reservation, target).await?;
-        Ok(Advanced::To(Box::new(attempt)))
     }
 
     async fn parse(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
@@ -158,14 +73,13 @@ impl<L: Llm + Sync> Engine<L> {
         let (judge, task) = (Arc::clone(&self.judge), Arc::clone(&self.task));
         let cancel = self.interrupt.cancel_flag();
         let build = blocking(move || judge.build(&task, &candidate, &tunables, &cancel)).await?;
-        let ptx = String::from_utf8_lossy(&build.ptx);
         let compiled = build.facts.is_some();
         let new = NewBuild {
             id: &build.id,
             facts: build.facts.as_ref(),
             diagnostics: &build.diagnostics,
             log: &build.log,
-            ptx: compiled.then_some(ptx.as_ref()),
+            ptx: compiled.then_some(build.ptx.as_slice()),
             cubin: compiled.then_some(build.cubin.as_slice()),
             verdict: build.verdict.as_ref(),
         };
@@ -181,38 +95,35 @@ impl<L: Llm + Sync> Engine<L> {
         let facts = built.facts.as_ref().ok_or_else(|| incomplete(attempt, "build facts"))?;
         let launch_hash = candidate.plan.launch_hash(&row.tunables);
         let device = &self.judge.config().device;
-        let danger = danger_key(&facts.ptx_hash, &launch_hash, &device.arch);
+        let danger = danger_key(&facts.ptx_hash, &launch_hash, &self.task.hash, &device.arch);
         let key = eval_key(
             &facts.ptx_hash,
-            &launch_hash,
+            &candidate.plan.verdict_hash(&row.tunables),
             &self.task.hash,
             &device.model,
             judge::judge_hash().as_str(),
         );
         if let Some(known) = self.known(&danger, &key).await? {
-            return self.record(attempt, &key, &known.verdict, known.report.as_ref(), true).await;
+            let (verdict, report) = (&known.verdict, known.report.as_ref());
+            let new = judgement(Some(&key), verdict, report, true);
+            return Ok(self.store.record_judged(&attempt.id, &new).await?);
         }
-        let judgement = self.evaluate(attempt, row, candidate, built).await?;
-        if judgement.verdict.is_dangerous() {
-            let what = format!("{}: {}", judgement.verdict, judgement.verdict.detail);
-            self.store.put_danger(&danger, &what).await?;
-        }
-        self.record(attempt, &key, &judgement.verdict, Some(&judgement.report), false).await
+        let found = self.evaluate(attempt, row, candidate, built).await?;
+        // What depended on how busy this machine was is remembered under no key.
+        let key = found.repeatable.then_some(&key);
+        let mut new = judgement(key, &found.verdict, Some(&found.report), false);
+        new.danger = (found.repeatable && found.verdict.is_dangerous()).then_some(&danger);
+        Ok(self.store.record_judged(&attempt.id, &new).await?)
     }
 
     async fn known(&self, danger: &Digest, key: &Digest) -> Result<Option<Known>, AgentError> {
-        if let Some((verdict, report)) = self.store.verdict_of_eval_key(key).await? {
+        let toolchain_id = &self.judge.config().toolchain_id;
+        if let Some((verdict, report)) = self.store.verdict_of_eval_key(key, toolchain_id).await? {
             return Ok(Some(Known { verdict, report: Some(report) }));
         }
         let Some(row) = self.store.danger(danger).await? else { return Ok(None) };
-        let detail =
-            format!("the same program did harm before and was not run again: {}", row.what);
-        let reason = if row.what.starts_with("Hung") {
-            pipeline::verdict::Reason::Timeout
-        } else {
-            pipeline::verdict::Reason::Crash
-        };
-        Ok(Some(Known { verdict: Verdict::failed(reason, detail), report: None }))
+        let detail = format!("known from before, not run again: {}", row.verdict.detail);
+        Ok(Some(Known { verdict: Verdict { detail, ..row.verdict }, report: row.report }))
     }
 
     async fn evaluate(
@@ -222,7 +133,7 @@ impl<L: Llm + Sync> Engine<L> {
         candidate: Candidate,
         built: &BuildRow,
     ) -> Result<Judgement, AgentError> {
-        let build = restored(built);
+        let build = restored(built).ok_or_else(|| incomplete(attempt, "PTX or cubin"))?;
         let tunables = row.tunables.clone();
         let (judge, task) = (Arc::clone(&self.judge), Arc::clone(&self.task));
         let (seed, index) = (self.seed, u64::from(attempt.ask.seq - 1));
@@ -239,19 +150,6 @@ impl<L: Llm + Sync> Engine<L> {
             judge.evaluate(&evaluation, &cancel)
         })
         .await
-    }
-
-    async fn record(
-        &self,
-        attempt: &AttemptRow,
-        key: &Digest,
-        verdict: &Verdict,
-        report: Option<&pipeline::report::Report>,
-        from_cache: bool,
-    ) -> Result<(), AgentError> {
-        let stage = pipeline::report::Stage::Search;
-        let new = NewJudgement { stage, eval_key: Some(key), verdict, report, from_cache };
-        Ok(self.store.record_judged(&attempt.id, &new).await?)
     }
 
     async fn close(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
@@ -271,37 +169,30 @@ impl<L: Llm + Sync> Engine<L> {
     }
 }
 
-fn restored(built: &BuildRow) -> Build {
-    Build {
+/// A compile as it came from the judge; `None` when it lacks what it must have to run.
+fn restored(built: &BuildRow) -> Option<Build> {
+    Some(Build {
         id: built.id.clone(),
         facts: built.facts.clone(),
         diagnostics: built.diagnostics.clone(),
         log: built.log.clone(),
-        ptx: built.ptx.clone().unwrap_or_default().into_bytes(),
-        cubin: built.cubin.clone().unwrap_or_default(),
+        ptx: built.ptx.clone()?,
+        cubin: built.cubin.clone()?,
         verdict: built.verdict.clone(),
-    }
+    })
 }
 
-fn settled(reply: Reply) -> SettledReply {
-    SettledReply {
-        text: reply.text,
-        usage: reply.usage,
-        finish_reason: reply.finish_reason,
-        model: reply.model,
-        latency_ms: reply.latency_ms,
-        cost_nusd: reply.cost_nusd,
-        drift: reply.drift,
-    }
+fn judgement<'a>(
+    eval_key: Option<&'a Digest>,
+    verdict: &'a Verdict,
+    report: Option<&'a Report>,
+    from_cache: bool,
+) -> NewJudgement<'a> {
+    NewJudgement { stage: Stage::Search, eval_key, verdict, report, from_cache, danger: None }
 }
 
-fn incomplete(attempt: &AttemptRow, what: &'static str) -> AgentError {
+pub(crate) fn incomplete(attempt: &AttemptRow, what: &'static str) -> AgentError {
     AgentError::Incomplete { seq: attempt.ask.seq, what }
-}
-
-/// A poisoned lock only means that another task panicked while it held a plain set.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Runs synchronous work of the judge off the event loop.

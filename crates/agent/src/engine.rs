@@ -1,10 +1,9 @@
 //! The loop itself, and what it is wired to.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use judge::{CancelFlag, Judge, RunSeed};
+use judge::{CancelFlag, Judge, JudgeError, RunSeed};
 use llm::Llm;
 use pipeline::attempt::{Attempt, State};
 use pipeline::next_step::{Ask, SearchLimits, Step, StopReason, next_step};
@@ -12,6 +11,7 @@ use pipeline::prompt::Prompt;
 use pipeline::task::Task;
 use pipeline::template::Templates;
 use store::{AttemptRow, CallId, RunId, RunState, Store};
+use tokio::sync::watch;
 
 use crate::advance::Advanced;
 use crate::error::AgentError;
@@ -28,7 +28,7 @@ pub struct Engine<L> {
     pub interrupt: Interrupt,
     /// Told of every step; must not block.
     pub observer: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
-    /// Calls that this process sent: those of a dead one are lost unless the provider can tell.
+    /// Calls that this process submitted: those of a dead one are lost unless the provider can tell.
     pub sent_here: Mutex<HashSet<CallId>>,
 }
 
@@ -39,6 +39,8 @@ pub enum Progress<'a> {
     Reached(&'a AttemptRow),
     /// A call failed and will be made again.
     Retrying { seq: u32, why: &'a str },
+    /// The run broke, and the ledger could not take note of it either.
+    Unnoted { why: &'a str },
 }
 
 /// How a run ended.
@@ -52,10 +54,11 @@ pub enum RunEnd {
     Interrupted,
 }
 
-/// Asks a run to stop: once after the step in hand, twice at once.
-#[derive(Clone, Debug, Default)]
+/// Asks a run to stop: once after the step in hand, where the reply to a question that was sent
+/// belongs to its step; twice at once. Either way `resume` goes on from what is stored.
+#[derive(Clone, Debug)]
 pub struct Interrupt {
-    stop: Arc<AtomicBool>,
+    requests: Arc<watch::Sender<u32>>,
     cancel: CancelFlag,
 }
 
@@ -65,27 +68,43 @@ impl<L: Llm + Sync> Engine<L> {
     /// # Errors
     /// Breakage of the machine, the ledger or this program; the run can be resumed after it.
     pub async fn run(&self, run: &RunId) -> Result<RunEnd, AgentError> {
+        let end = match self.drive(run).await {
+            Ok(end) => end,
+            Err(AgentError::Judge(JudgeError::Cancelled)) => RunEnd::Interrupted,
+            Err(error) => {
+                let why = error.to_string();
+                if let Err(second) = self.store.finish_run(run, RunState::Failed, &why).await {
+                    (self.observer)(Progress::Unnoted { why: &second.to_string() });
+                }
+                return Err(error);
+            }
+        };
+        self.store.finish_run(run, end.state(), &end.describe()).await?;
+        Ok(end)
+    }
+
+    async fn drive(&self, run: &RunId) -> Result<RunEnd, AgentError> {
         loop {
             let mut attempt = match self.store.attempt_in_hand(run).await? {
                 Some(attempt) => attempt,
-                None if self.interrupt.is_set() => {
-                    return self.stop(run, RunEnd::Interrupted).await;
-                }
                 None => {
                     let attempts = self.store.closed_attempts(run, &self.task.hash).await?;
                     match next_step(&self.limits, &attempts) {
-                        Step::Stop(reason) => {
-                            return self.stop(run, RunEnd::Finished(reason)).await;
-                        }
+                        Step::Stop(reason) => return Ok(RunEnd::Finished(reason)),
+                        Step::Ask(_) if self.interrupt.is_set() => return Ok(RunEnd::Interrupted),
                         Step::Ask(ask) => self.open(run, &ask, &attempts).await?,
                     }
                 }
             };
             while attempt.state != State::Closed {
                 (self.observer)(Progress::Reached(&attempt));
+                // What was sent is paid for: its reply belongs to the step in hand.
+                if self.interrupt.is_set() && attempt.state != State::Sent {
+                    return Ok(RunEnd::Interrupted);
+                }
                 attempt = match self.advance(attempt).await? {
                     Advanced::To(attempt) => *attempt,
-                    Advanced::Stopped(end) => return self.stop(run, end).await,
+                    Advanced::Stopped(end) => return Ok(end),
                 };
             }
             (self.observer)(Progress::Reached(&attempt));
@@ -106,18 +125,16 @@ impl<L: Llm + Sync> Engine<L> {
         let reservation = self.reservation(&prompt);
         Ok(self.store.open_attempt(run, &self.task.hash, ask, &prompt, reservation, target).await?)
     }
-
-    async fn stop(&self, run: &RunId, end: RunEnd) -> Result<RunEnd, AgentError> {
-        let state = match &end {
-            RunEnd::Finished(_) => RunState::Finished,
-            RunEnd::Provider { .. } | RunEnd::Interrupted => RunState::Stopped,
-        };
-        self.store.finish_run(run, state, &end.describe()).await?;
-        Ok(end)
-    }
 }
 
 impl RunEnd {
+    fn state(&self) -> RunState {
+        match self {
+            Self::Finished(_) => RunState::Finished,
+            Self::Provider { .. } | Self::Interrupted => RunState::Stopped,
+        }
+    }
+
     /// The end in words.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -131,10 +148,17 @@ impl RunEnd {
     }
 }
 
+impl Default for Interrupt {
+    fn default() -> Self {
+        Self { requests: Arc::new(watch::Sender::new(0)), cancel: CancelFlag::default() }
+    }
+}
+
 impl Interrupt {
-    /// Asks to stop; a second time cancels what is running.
+    /// Asks to stop; a second time ends what is running or waited for.
     pub fn request(&self) {
-        if self.stop.swap(true, Ordering::SeqCst) {
+        self.requests.send_modify(|requests| *requests = requests.saturating_add(1));
+        if *self.requests.borrow() > 1 {
             self.cancel.cancel();
         }
     }
@@ -142,7 +166,23 @@ impl Interrupt {
     /// True once a stop was asked for.
     #[must_use]
     pub fn is_set(&self) -> bool {
-        self.stop.load(Ordering::SeqCst)
+        *self.requests.borrow() > 0
+    }
+
+    /// Returns once a stop was asked for.
+    pub(crate) async fn requested(&self) {
+        self.reached(1).await;
+    }
+
+    /// Returns once a stop was asked for a second time.
+    pub(crate) async fn at_once(&self) {
+        self.reached(2).await;
+    }
+
+    async fn reached(&self, wanted: u32) {
+        let mut requests = self.requests.subscribe();
+        // The sender is in `self`, so that the channel cannot close meanwhile.
+        let _ = requests.wait_for(|requests| *requests >= wanted).await;
     }
 
     /// The flag that children watch.

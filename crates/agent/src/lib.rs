@@ -1,13 +1,17 @@
 //! The loop: ask for the next step, perform it, persist it, repeat.
 //!
 //! [`Engine::run`] is the loop, and it fits on a screen. What to do next is decided by
-//! `pipeline::next_step`; how an attempt moves from one durable state to the next is in `advance`.
+//! `pipeline::next_step`; how an attempt moves from one durable state to the next is in `advance`,
+//! and its paid part in `calls`.
 //! A kill at any point loses at most the call in flight: the loop begins with the attempt in hand.
 
 mod advance;
+mod calls;
 mod engine;
 mod error;
 pub mod limits;
+#[cfg(test)]
+mod tests;
 
 pub use engine::{Engine, Interrupt, Progress, RunEnd};
 pub use error::AgentError;

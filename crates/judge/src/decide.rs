@@ -111,7 +111,8 @@ fn check_status(checks: &[OutputCheck]) -> CaseStatus {
             let detail = if check.wrong == 0 {
                 format!("output `{}` is too inaccurate as a whole", check.output)
             } else {
-                format!("output `{}`: {}", check.output, check.pattern)
+                let unwritten = if reason == Reason::Poison { ": never written" } else { "" };
+                format!("output `{}`: {}{unwritten}", check.output, check.pattern)
             };
             CaseStatus::Failed { reason, detail }
         }

@@ -18,6 +18,7 @@ use sandbox::{CancelFlag, ChildKind, Memfd};
 
 use crate::cases::{Tensors, input_sizes, lock, reference_sizes};
 use crate::children::ChildEnd;
+use crate::decide::words;
 use crate::limits::{REFERENCE_BUILDS_MAX, REFERENCE_LAUNCH_BUDGET, REFERENCE_LIMITS};
 use crate::{Build, Judge, JudgeError};
 
@@ -104,7 +105,8 @@ impl Judge {
         };
         match report.runs.first().map(|run| &run.end) {
             Some(RunEnd::Completed) => {}
-            other => return Err(broken(format!("{other:?}"))),
+            Some(end) => return Err(broken(format!("at {dims:?}: {}", words(end)))),
+            None => return Err(broken("it was not run".to_owned())),
         }
         outputs.memfd.seal_write()?;
         Ok(outputs)

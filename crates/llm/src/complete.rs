@@ -5,23 +5,33 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::error::LlmError;
-use crate::limits::POLL_WAIT_MS_MAX;
+use crate::limits::{CANCEL_MS_MAX, POLL_WAIT_MS_MAX};
 use crate::model::{Llm, Poll, Reply, Request, Ticket};
 
 /// Submits `request` and waits for its reply, at most `deadline_ms`; then gives it up.
 ///
 /// # Errors
-/// Those of the provider; `Deadline` when the time is over.
+/// Those of the provider; `Deadline` with the whole limit when the time is over.
 pub async fn complete<L: Llm + Sync>(
     llm: &L,
     request: &Request,
     deadline_ms: u64,
 ) -> Result<Reply, LlmError> {
-    let end = Instant::now() + Duration::from_millis(deadline_ms);
-    let over = |_| LlmError::Deadline { limit_ms: deadline_ms };
-    let ticket = timeout_at(end, llm.submit(request)).await.map_err(over)??;
-    let left = end.saturating_duration_since(Instant::now());
-    wait_for(llm, &ticket, u64::try_from(left.as_millis()).unwrap_or(u64::MAX)).await
+    let limit = Limit::starting_now(deadline_ms);
+    let ticket = limit.submit(llm, request).await?;
+    limit.reply(llm, &ticket).await
+}
+
+/// Hands `request` over, in at most `deadline_ms`.
+///
+/// # Errors
+/// Those of the provider; `Deadline` when the time is over: it may have arrived all the same.
+pub async fn submit_within<L: Llm + Sync>(
+    llm: &L,
+    request: &Request,
+    deadline_ms: u64,
+) -> Result<Ticket, LlmError> {
+    Limit::starting_now(deadline_ms).submit(llm, request).await
 }
 
 /// Waits for the reply to a submitted request, at most `deadline_ms`; then gives it up.
@@ -33,12 +43,35 @@ pub async fn wait_for<L: Llm + Sync>(
     ticket: &Ticket,
     deadline_ms: u64,
 ) -> Result<Reply, LlmError> {
-    match timeout(Duration::from_millis(deadline_ms), wait(llm, ticket)).await {
-        Ok(reply) => reply,
-        Err(_) => {
-            llm.cancel(ticket).await?;
-            Err(LlmError::Deadline { limit_ms: deadline_ms })
+    Limit::starting_now(deadline_ms).reply(llm, ticket).await
+}
+
+/// A caller's limit: one end for every part of the wait, and the whole of it in the error.
+struct Limit {
+    end: Instant,
+    limit_ms: u64,
+}
+
+impl Limit {
+    fn starting_now(limit_ms: u64) -> Self {
+        Self { end: Instant::now() + Duration::from_millis(limit_ms), limit_ms }
+    }
+
+    fn over(&self) -> LlmError {
+        LlmError::Deadline { limit_ms: self.limit_ms }
+    }
+
+    async fn submit<L: Llm + Sync>(&self, llm: &L, request: &Request) -> Result<Ticket, LlmError> {
+        timeout_at(self.end, llm.submit(request)).await.map_err(|_| self.over())?
+    }
+
+    async fn reply<L: Llm + Sync>(&self, llm: &L, ticket: &Ticket) -> Result<Reply, LlmError> {
+        if let Ok(reply) = timeout_at(self.end, wait(llm, ticket)).await {
+            return reply;
         }
+        // Giving up is a courtesy: whatever comes of it, the call's end is unknown.
+        let _ = timeout(Duration::from_millis(CANCEL_MS_MAX), llm.cancel(ticket)).await;
+        Err(self.over())
     }
 }
 
@@ -85,7 +118,7 @@ mod tests {
 
         fn cancel(&self, _: &Ticket) -> impl Future<Output = Result<(), LlmError>> + Send {
             self.cancels.fetch_add(1, Ordering::Relaxed);
-            ready(Ok(()))
+            ready(Err(LlmError::Unavailable("cancelling failed".to_owned())))
         }
 
         fn describe(&self) -> ModelInfo {
@@ -94,6 +127,7 @@ mod tests {
         }
     }
 
+    /// A failed cancel must not hide that the call may have cost something.
     #[tokio::test]
     async fn waits_until_done_and_gives_up_at_the_deadline() {
         for (pending, deadline_ms, done) in [(0, 1_000, true), (3, 5_000, true), (9_999, 30, false)]

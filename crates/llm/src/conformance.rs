@@ -8,6 +8,10 @@ use crate::complete;
 use crate::error::{ErrorClass, LlmError};
 use crate::model::{Llm, Poll, Reply, Request, Ticket};
 
+mod scripted;
+
+pub use scripted::{Failure, ScriptedModel, Server};
+
 /// Longest wait of one check, in milliseconds.
 const WAIT_MS: u64 = 10_000;
 /// The text that [`script`] answers first.
@@ -23,13 +27,14 @@ pub async fn check<L: Llm + Sync>(start: impl Fn() -> L) -> Result<(), String> {
     check_reply(&start()).await?;
     check_restart(&start).await?;
     check_failure_then_reply(&start()).await?;
+    check_later_try(&start()).await?;
     check_drift(&start()).await?;
     check_end(&start()).await?;
     check_strangers(&start()).await
 }
 
 /// The entries that a provider under test must answer from: a reply, a failure and then a reply,
-/// a reply that was recorded for another prompt; nothing after them.
+/// a reply that was recorded for another prompt, a failure; nothing after them.
 #[must_use]
 pub fn script() -> Vec<Entry> {
     let hash = request("conformance", 1, 0).prompt.hash().to_string();
@@ -38,6 +43,7 @@ pub fn script() -> Vec<Entry> {
         entry(2, "", "", Some("429 rate limited")),
         entry(2, "", "second reply", None),
         entry(3, "another", "third reply", None),
+        entry(5, "", "", Some("503 overloaded")),
     ]
 }
 
@@ -124,13 +130,23 @@ async fn check_failure_then_reply<L: Llm + Sync>(llm: &L) -> Result<(), String> 
     expect("the next try is answered", found.is_ok_and(|reply| reply.text == "second reply"))
 }
 
+/// A question whose reply was lost on the way is asked again as a later try: it is answered. A
+/// failure is no answer, and is not repeated.
+async fn check_later_try<L: Llm + Sync>(llm: &L) -> Result<(), String> {
+    for (seq, try_index, text) in [(1, 1, FIRST_TEXT), (2, 2, "second reply")] {
+        let found = complete(llm, &request("conformance", seq, try_index), WAIT_MS).await;
+        expect("a later try has the reply", found.is_ok_and(|reply| reply.text == text))?;
+    }
+    Ok(())
+}
+
 async fn check_drift<L: Llm + Sync>(llm: &L) -> Result<(), String> {
     let found = complete(llm, &request("conformance", 3, 0), WAIT_MS).await;
     expect("a reply recorded for another prompt says so", found.is_ok_and(|reply| reply.drift))
 }
 
 async fn check_end<L: Llm + Sync>(llm: &L) -> Result<(), String> {
-    for (task, seq, try_index) in [("conformance", 4, 0), ("conformance", 1, 1), ("other", 1, 0)] {
+    for (task, seq, try_index) in [("conformance", 4, 0), ("conformance", 5, 1), ("other", 1, 0)] {
         let found = complete(llm, &request(task, seq, try_index), WAIT_MS).await;
         let class = found.as_ref().err().map(LlmError::class);
         expect("the end of the replies is `exhausted`", class == Some(ErrorClass::Exhausted))?;

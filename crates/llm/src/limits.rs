@@ -4,6 +4,8 @@
 pub const TRANSCRIPT_BYTES_MAX: u64 = 256 << 20;
 /// Longest wait between two polls that a provider may ask for, in milliseconds.
 pub const POLL_WAIT_MS_MAX: u64 = 60_000;
+/// Longest wait for a provider to take note that a request is given up, in milliseconds.
+pub const CANCEL_MS_MAX: u64 = 5_000;
 /// Longest provider message that an error keeps, in bytes.
 pub const ERROR_BYTES_MAX: usize = 1_000;
 /// Longest ticket, in bytes.

@@ -83,11 +83,10 @@ pub fn eval_key(
     Digest::of_parts("evaluation", &parts)
 }
 
-/// Identity under which hangs and faults are remembered for ever, whatever judge saw them.
+/// Identity under which hangs and faults are remembered for ever, whatever judge saw them. The task
+/// is part of it: its shapes decide whether a launch stays inside its buffers.
 #[must_use]
-pub fn danger_key(ptx_hash: &str, launch_hash: &Digest, arch: &str) -> Digest {
-    Digest::of_parts(
-        "danger",
-        &[ptx_hash.as_bytes(), launch_hash.as_str().as_bytes(), arch.as_bytes()],
-    )
+pub fn danger_key(ptx_hash: &str, launch_hash: &Digest, task_hash: &Digest, arch: &str) -> Digest {
+    let texts = [ptx_hash, launch_hash.as_str(), task_hash.as_str(), arch];
+    Digest::of_parts("danger", &texts.map(str::as_bytes))
 }

@@ -267,21 +267,25 @@ impl WrongSpan {
 
     fn describe(&self, extents: &[u64], wrong: u64) -> String {
         let columns = extents.last().copied().unwrap_or(1).max(1);
-        let rows = extents.iter().product::<u64>() / columns;
-        let all_columns = self.columns == [0, columns - 1];
-        let column_text = if all_columns {
-            format!("columns 0..={} (the whole last dimension)", columns - 1)
+        let elements = extents.iter().product::<u64>();
+        let rows = elements / columns;
+        let share = format!("{wrong} of {elements} elements {} wrong", verb(wrong));
+        let [first, last] = self.columns;
+        if rows == 1 {
+            return format!("{share}, from index {first} to {last}");
+        }
+        let column_text = if self.columns == [0, columns - 1] {
+            "over the whole last dimension".to_owned()
         } else {
-            format!("only columns {}..={} of {columns}", self.columns[0], self.columns[1])
+            format!("only in columns {first} to {last} of {columns}")
         };
-        format!(
-            "{wrong} of {} elements; {} of {rows} rows, from row {} to row {}; {column_text}",
-            rows * columns,
-            self.row_count,
-            self.rows[0],
-            self.rows[1],
-        )
+        let [top, bottom] = self.rows;
+        format!("{share}, in {} of {rows} rows ({top} to {bottom}), {column_text}", self.row_count)
     }
+}
+
+fn verb(count: u64) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
 fn ratio(error: f64, tolerance: f64) -> f64 {

@@ -171,7 +171,7 @@ fn check_text(check: &OutputCheck) -> Option<String> {
     }
     text.push_str(&check.pattern);
     if check.unwritten > 0 {
-        let _ = write!(text, "; {} of them were never written", check.unwritten);
+        let _ = write!(text, "; never written: {}", check.unwritten);
     }
     for element in &check.first {
         let _ = write!(

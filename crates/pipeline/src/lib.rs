@@ -26,5 +26,6 @@ pub mod report;
 pub mod scope;
 pub mod task;
 pub mod template;
+mod toml_error;
 pub mod transcript;
 pub mod verdict;

@@ -12,9 +12,11 @@ pub mod spec;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::digest::Digest;
 use crate::plan::{Plan, PlanError};
+use crate::toml_error::one_line;
 use crate::verdict::{Kind, Reason};
 use golden::Golden;
 use signature::Signature;
@@ -142,10 +144,9 @@ fn text<'a>(files: &'a BTreeMap<String, Vec<u8>>, name: &str) -> Result<&'a str,
     std::str::from_utf8(bytes).map_err(|_| TaskError::NotText(name.to_owned()))
 }
 
-fn parse_toml<'a, T: Deserialize<'a>>(file: &str, text: &'a str) -> Result<T, TaskError> {
-    let failed =
-        |why: toml::de::Error| TaskError::Toml { file: file.to_owned(), why: why.to_string() };
-    T::deserialize(toml::Deserializer::parse(text).map_err(failed)?).map_err(failed)
+fn parse_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, TaskError> {
+    toml::from_str(text)
+        .map_err(|error| TaskError::Toml { file: file.to_owned(), why: one_line(&error, text) })
 }
 
 fn wrong_kernels(files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<WrongKernel>, TaskError> {

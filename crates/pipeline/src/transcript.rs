@@ -97,7 +97,11 @@ fn parse_line(number: usize, line: &str) -> Result<Entry, TranscriptError> {
     if line.len() > TRANSCRIPT_LINE_BYTES_MAX {
         return Err(failed(format!("longer than {TRANSCRIPT_LINE_BYTES_MAX} bytes")));
     }
-    serde_json::from_str(line).map_err(|error| failed(error.to_string()))
+    serde_json::from_str(line).map_err(|error| {
+        let text = error.to_string();
+        // The parser counts lines within this one line.
+        failed(text.split(" at line ").next().unwrap_or(&text).to_owned())
+    })
 }
 
 #[cfg(test)]

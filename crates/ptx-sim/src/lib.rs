@@ -6,6 +6,7 @@
 //! Start at [`syntax::parse`], then [`Program::decode`], then [`Machine::launch`].
 
 pub mod facts;
+pub mod limits;
 pub mod syntax;
 
 mod exec;
@@ -15,7 +16,7 @@ mod program;
 mod report;
 mod target;
 
-pub use machine::{Access, BlockSelection, Launch, MEMORY_BYTES_MAX, Machine, MachineError};
+pub use machine::{Access, BlockSelection, Launch, Machine, MachineError};
 pub use program::{DecodeError, Program};
 pub use report::{
     Counters, Finding, FindingKind, LaunchReport, Location, Outcome, Severity, Site, Trap, TrapKind,

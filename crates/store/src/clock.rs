@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::{NoContext, Timestamp, Uuid};
 
@@ -18,8 +18,11 @@ impl Clock {
     #[must_use]
     pub fn system() -> Self {
         let now_us = || {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+            let us = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+            match SystemTime::now().duration_since(UNIX_EPOCH) {
+                Ok(since) => us(since),
+                Err(before) => -us(before.duration()),
+            }
         };
         let new_id = |now_us: i64| {
             let (seconds, nanos) = split_us(now_us);

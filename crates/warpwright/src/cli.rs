@@ -80,6 +80,13 @@ pub(crate) enum Command {
     Man,
 }
 
+impl Command {
+    /// True for commands whose output is a file as it stands.
+    pub(crate) fn prints_a_file(&self) -> bool {
+        matches!(self, Self::Completions { .. } | Self::Man)
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// A built-in task's name, or a task folder

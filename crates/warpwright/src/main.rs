@@ -25,8 +25,14 @@ fn main() -> ExitCode {
         let kind = arguments.next().unwrap_or_default();
         return sandbox::inside::serve(&kind.to_string_lossy(), runner::run_child);
     }
-    let cli = cli::Cli::parse();
-    let json = cli.json;
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let json = std::env::args_os().any(|argument| argument == "--json");
+            return outcome::finish_usage(&error, json);
+        }
+    };
+    let json = cli.json && !cli.command.prints_a_file();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let result = match runtime {

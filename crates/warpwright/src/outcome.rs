@@ -58,17 +58,25 @@ pub(crate) struct Outcome {
     pub(crate) exit: Exit,
     /// Why, in words; empty when done.
     pub(crate) reason: String,
+    /// What a script wants besides: ids, counts.
+    pub(crate) details: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Outcome {
     /// Done and positive.
     pub(crate) fn done() -> Self {
-        Self { exit: Exit::Done, reason: String::new() }
+        Self::ended(Exit::Done, "")
     }
 
     /// Ended in another way, which the output has already explained.
     pub(crate) fn ended(exit: Exit, reason: impl Into<String>) -> Self {
-        Self { exit, reason: reason.into() }
+        Self { exit, reason: reason.into(), details: serde_json::Map::new() }
+    }
+
+    /// Adds a detail to the closing JSON.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
     }
 }
 
@@ -94,17 +102,37 @@ pub(crate) fn finish(result: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     let outcome = result.unwrap_or_else(|error| {
         let reason = format!("{error:#}");
         terminal::error(&reason);
-        Outcome { exit: exit_of(&error), reason }
+        Outcome::ended(exit_of(&error), reason)
     });
     if json {
-        let line = json!({
-            "exit": outcome.exit.code(),
-            "kind": outcome.exit.kind(),
-            "reason": outcome.reason,
-        });
-        terminal::line(&line.to_string());
+        print_closing(&outcome);
     }
     ExitCode::from(outcome.exit.code())
+}
+
+/// Prints what the command line was rejected for, or the help that it asked for.
+pub(crate) fn finish_usage(error: &clap::Error, json: bool) -> ExitCode {
+    let _ = error.print();
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    if json {
+        let first = error.to_string().lines().next().unwrap_or_default().to_owned();
+        print_closing(&Outcome::ended(Exit::BadInput, first));
+    }
+    ExitCode::from(Exit::BadInput.code())
+}
+
+fn print_closing(outcome: &Outcome) {
+    let mut line = json!({
+        "exit": outcome.exit.code(),
+        "kind": outcome.exit.kind(),
+        "reason": outcome.reason,
+    });
+    if let Some(object) = line.as_object_mut() {
+        object.extend(outcome.details.clone());
+    }
+    terminal::line(&line.to_string());
 }
 
 fn exit_of(error: &anyhow::Error) -> Exit {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use device::toolchain::Choice;
 use pipeline::next_step::SearchLimits;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,13 @@ pub(crate) struct RunSettings {
     pub(crate) limits: SearchLimits,
     /// The prompt files that replace the built-in ones.
     pub(crate) prompts: Option<PathBuf>,
+}
+
+impl RunSettings {
+    /// The settings as they are stored with a run.
+    pub(crate) fn to_json(&self) -> anyhow::Result<String> {
+        serde_json::to_string(self).context("the settings as JSON")
+    }
 }
 
 /// The model of a run.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "this is the terminal")]
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use crate::limits::LINE_CHARS_MAX;
 
@@ -21,11 +21,11 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// One line of at most the usual width, control characters removed.
+/// One line, control characters removed; cut to a readable width where a person watches.
 pub(crate) fn one_line(text: &str) -> String {
     let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if flat.chars().count() <= LINE_CHARS_MAX {
-        return flat;
+    if !std::io::stdout().is_terminal() || flat.chars().count() <= LINE_CHARS_MAX {
+        return flat.trim_end().to_owned();
     }
     flat.chars().take(LINE_CHARS_MAX - 1).chain(['…']).collect()
 }

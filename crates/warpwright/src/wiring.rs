@@ -98,8 +98,8 @@ pub(crate) fn templates(folder: Option<&PathBuf>) -> anyhow::Result<Templates> {
     let mut files = BTreeMap::new();
     let entries = std::fs::read_dir(folder);
     for entry in entries.map_err(|e| bad_input(format!("{}: {e}", folder.display())))? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
         if path.is_file() && name.ends_with(".md") {
             files.insert(name, read_text(&path, PROMPT_FILE_BYTES_MAX)?);
         }
@@ -167,8 +167,8 @@ pub(crate) fn model(setting: &ModelSetting) -> anyhow::Result<ReplayModel> {
 pub(crate) async fn ledger(places: &Places) -> anyhow::Result<Store> {
     let store = Store::open(&places.ledger).await?;
     let Some(at) = environment::value(environment::KILL_AT) else { return Ok(store) };
-    Ok(store.with_boundary_hook(Arc::new(move |state, seq| {
-        if at == format!("{}:{seq}", state.name()) {
+    Ok(store.with_boundary_hook(Arc::new(move |boundary, seq| {
+        if at == format!("{}:{seq}", boundary.name()) {
             let _ = kill_process(getpid(), Signal::KILL);
         }
     })))

@@ -146,7 +146,7 @@ fn the_pattern_says_where() {
     .run();
     assert_eq!(
         checked.pattern,
-        "2 of 12 elements; 2 of 3 rows, from row 0 to row 1; only columns 3..=3 of 4"
+        "2 of 12 elements are wrong, in 2 of 3 rows (0 to 1), only in columns 3 to 3 of 4"
     );
     assert_eq!(checked.first[1].index, vec![1, 3]);
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::dtype::Dtype;
 use crate::plan::capped_note;
 use crate::task::spec::Precision;
+use crate::toml_error::one_line;
 
 /// The whole plan as written.
 #[derive(Clone, Debug, Deserialize)]
@@ -165,9 +166,9 @@ impl PlanForm {
     /// Reads the TOML.
     ///
     /// # Errors
-    /// The parser's message with line and column.
+    /// The parser's message with its line.
     pub fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+        toml::from_str(text).map_err(|error| one_line(&error, text))
     }
 }
 

@@ -4,13 +4,11 @@
 
 use super::frame::lanes;
 use super::lanes::LaneLoops;
+use crate::limits::FINDINGS_MAX;
 use crate::machine::address::GlobalMemory;
 use crate::machine::checks::Plan;
 use crate::program::ir::{Class, ProgramData};
 use crate::report::{Counters, Finding, FindingKind, Site, Trap, TrapKind};
-
-/// Distinct findings kept; later ones are dropped.
-const FINDINGS_MAX: usize = 256;
 
 /// A fault before its place in the program is known.
 #[derive(Debug, Clone)]

@@ -5,6 +5,7 @@ use super::frame::{FULL, Frame, LANES, lanes};
 use super::memory::{Private, classify};
 use super::warp::{Group, State, Warp};
 use super::{carry, collective};
+use crate::limits::{BUSY_EDGES_MAX, DEPTH_MAX, FRAME_BYTES_MAX, LOCAL_BYTES_MAX, POLL_EDGES_MAX};
 use crate::machine::address::WINDOW_BYTES;
 use crate::numeric::convert::convert;
 use crate::program::ir::{Call, Callee, Class, ClockKind, Convert, Inst, MemorySpace, Op, Reg};
@@ -14,16 +15,6 @@ use crate::report::{FindingKind, TrapKind};
 const QUANTUM: u32 = 4096;
 /// Instructions of one turn of a group while another is put aside.
 const SLICE: u32 = 256;
-/// Backward branches after which a polling group is put aside.
-const POLL_EDGES_MAX: u32 = 16;
-/// The same for a group that does not look like polling.
-const BUSY_EDGES_MAX: u32 = 1 << 16;
-/// Deepest call nesting.
-const DEPTH_MAX: u32 = 512;
-/// Most bytes of registers in the nested calls of one warp.
-const FRAME_BYTES_MAX: usize = 64 << 20;
-/// Most local memory of one lane, in bytes.
-const LOCAL_BYTES_MAX: u32 = 512 << 10;
 
 /// Why a warp stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

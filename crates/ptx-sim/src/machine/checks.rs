@@ -3,13 +3,9 @@
 //! A refusal is a sentence for the author of the launch; nothing here touches memory.
 
 use super::{BlockSelection, Launch};
+use crate::limits::{BLOCK_MAX, GRID_MAX};
 use crate::program::ir::{Kernel, ProgramData, align_up};
 use crate::target::Target;
-
-/// Largest grid extents in x, y, z.
-const GRID_MAX: [u32; 3] = [0x7fff_ffff, 0xffff, 0xffff];
-/// Largest block extents in x, y, z.
-const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
 
 /// A launch that is legal, with everything resolved.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ pub(crate) mod address;
 pub(crate) mod checks;
 pub(crate) mod shared_memory;
 
+use crate::limits::MEMORY_BYTES_MAX;
 use std::sync::Arc;
 
 use crate::exec;
@@ -15,9 +16,6 @@ use crate::program::ir::ProgramData;
 use crate::report::LaunchReport;
 use crate::target::Target;
 use address::{BufferKind, GlobalMemory};
-
-/// Most bytes that all buffers of one machine may hold together.
-pub const MEMORY_BYTES_MAX: u64 = 16 << 30;
 
 /// What kernels may do with a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

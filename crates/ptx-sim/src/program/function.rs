@@ -1,5 +1,6 @@
 //! One function from syntax to code.
 
+use crate::limits::AREA_BYTES_MAX;
 use std::collections::HashMap;
 
 use super::builder::{Builder, Place, Reject};
@@ -11,9 +12,6 @@ use super::{DecodeError, render};
 use crate::syntax::{
     Function, FunctionKind, Instruction, Module, Scope, Space, Statement, Variable,
 };
-
-/// Largest parameter or local area of a function, in bytes per lane.
-const AREA_BYTES_MAX: u64 = 1 << 19;
 
 /// Offsets of parameters, then returns, and the size of both, in the frame's parameter area.
 pub(super) fn signature(function: &Function) -> (Vec<u32>, Vec<u32>, u32) {

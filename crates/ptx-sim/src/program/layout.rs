@@ -4,13 +4,11 @@
 //! the loop are visited first, so they come last). The executor then always runs the group of
 //! lanes with the lowest program counter, which reconverges at the post-dominator in practice.
 
+use crate::limits::LOOP_WORK_MAX;
 use std::collections::HashMap;
 
 use super::builder::Flat;
 use super::ir::{Class, Inst, Op, Origin};
-
-/// Loops times blocks beyond which loops are not looked for; text order then serves.
-const LOOP_WORK_MAX: usize = 1 << 26;
 
 /// Code and origins, with branch targets as program counters.
 pub(super) fn layout(flat: Vec<Flat>) -> (Vec<Inst>, Vec<Origin>) {

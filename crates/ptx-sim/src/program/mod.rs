@@ -20,6 +20,7 @@ mod modifiers;
 mod render;
 mod symbols;
 
+use crate::limits::PARAM_BYTES_MAX;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -27,9 +28,6 @@ use crate::report::Location;
 use crate::syntax::{Function, FunctionKind, Module};
 use ir::{EntryParam, Kernel, ProgramData, align_up};
 use symbols::Symbols;
-
-/// Most bytes that the parameters of an entry may take; twice what the hardware allows.
-const PARAM_BYTES_MAX: u32 = 1 << 16;
 
 /// Decoded kernels, ready to launch. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -1,5 +1,6 @@
 //! Module-level symbols of the functions that are decoded: variables, shared arrays, functions.
 
+use crate::limits::VARIABLE_BYTES_MAX;
 use std::collections::HashMap;
 
 use super::ir::{ModuleVariable, SharedVariable};
@@ -15,9 +16,6 @@ pub(super) enum Symbol {
     /// Index into the module's functions.
     Function(u32),
 }
-
-/// Largest module variable, in bytes.
-const VARIABLE_BYTES_MAX: u64 = 1 << 30;
 
 /// All symbols met so far.
 #[derive(Debug, Default)]

@@ -9,16 +9,10 @@ mod cursor;
 mod lexer;
 mod parser;
 
+use crate::limits::{NESTING_MAX, REGISTERS_MAX, TEXT_BYTES_MAX};
 use std::sync::Arc;
 
 pub use parser::parse;
-
-/// Largest text accepted, in bytes.
-pub const TEXT_BYTES_MAX: usize = 64 << 20;
-/// Deepest nesting of `{ }` scopes and initialisers.
-pub const NESTING_MAX: usize = 64;
-/// Most registers that one function may declare.
-pub const REGISTERS_MAX: u64 = 60_000;
 
 /// Why a text is not PTX that we can read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

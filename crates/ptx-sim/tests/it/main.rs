@@ -4,6 +4,7 @@
 mod faults;
 mod fixtures;
 mod fuzz;
+mod gpu;
 mod kernels;
 mod opcodes;
 mod schedule;

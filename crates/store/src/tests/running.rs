@@ -69,7 +69,8 @@ async fn a_run_is_born_with_its_seeds_and_they_are_in_no_event() {
 #[tokio::test]
 async fn a_run_whose_seeds_cannot_be_stored_does_not_exist() {
     let ledger = Ledger::new().await;
-    let refuse = "CREATE TRIGGER t BEFORE INSERT ON secret_seed BEGIN SELECT RAISE(ABORT, 'x'); END";
+    let refuse =
+        "CREATE TRIGGER t BEFORE INSERT ON secret_seed BEGIN SELECT RAISE(ABORT, 'x'); END";
     ledger.sql(refuse).await.unwrap();
     assert!(try_start_run(&ledger.store).await.is_err());
     assert_eq!(ledger.count("SELECT count(*) FROM run").await, 1);

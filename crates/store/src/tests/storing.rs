@@ -4,9 +4,7 @@ use pipeline::attempt::State;
 use pipeline::digest::Digest;
 use pipeline::verdict::{Reason, Verdict};
 
-use super::fixtures::{
-    Ledger, advance, ask, open, report, start_run, start_run_with, task_hash,
-};
+use super::fixtures::{Ledger, advance, ask, open, report, start_run, start_run_with, task_hash};
 use crate::{Chain, NewJudgement, Store, StoreError};
 
 #[tokio::test]
@@ -80,7 +78,8 @@ async fn verdicts_are_found_again_by_key_and_toolchain() {
     }
     let run = start_run_with(&other, "nvrtc of tomorrow").await.unwrap();
     let id = open(&other, &run, &ask(1)).await.unwrap().id;
-    for state in State::ALL.into_iter().filter(|state| (State::Sent..State::Closed).contains(state)) {
+    for state in State::ALL.into_iter().filter(|state| (State::Sent..State::Closed).contains(state))
+    {
         advance(&other, &id, state).await.unwrap();
     }
     let found = other.verdict_of_eval_key(&key, "nvrtc of tomorrow").await.unwrap();

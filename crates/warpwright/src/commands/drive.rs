@@ -1,12 +1,13 @@
 //! `demo`, `run` and `resume`: everything that drives the loop.
 
-use agent::{AgentError, Engine, Interrupt, Progress, RunEnd};
-use judge::{JudgeError, judge_hash};
-use llm::ReplayModel;
+use agent::{Interrupt, Progress, RunEnd};
+use anyhow::Context;
+use judge::judge_hash;
 use pipeline::attempt::State;
 use pipeline::next_step::{SearchLimits, StopReason};
 use pipeline::report::Score;
 use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunRow, RunState, Store};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{ResumeArgs, RunArgs};
 use crate::outcome::{Exit, Outcome, bad_input};
@@ -60,12 +61,13 @@ async fn start(
     let toolchain = wiring::toolchain(places)?;
     let judge = wiring::judge(&toolchain)?;
     let store = wiring::ledger(places).await?;
-    let settings_json = serde_json::to_string(&settings)?;
+    let settings_json = settings.to_json()?;
+    let seed_json = serde_json::to_string(&wiring::seed_text(&seed))?;
     let run = store
         .start_run(&NewRun {
             kind: RunKind::Replay,
             settings_json: &settings_json,
-            seed: None,
+            secret_seeds_json: &seed_json,
             judge_hash: judge_hash().as_str(),
             toolchain_id: &toolchain.id,
             prompts_hash: templates.hash().as_str(),
@@ -73,8 +75,7 @@ async fn start(
             device: &judge.config().device,
         })
         .await?;
-    let seed_json = serde_json::to_string(&wiring::seed_text(&seed))?;
-    store.put_secret_seeds(&run, &seed_json).await?;
+    let _lock = store.lock_run(&run)?;
     let parts = Parts { store, task: loaded.task, judge, templates, seed };
     drive(places, &run, parts, &settings).await
 }
@@ -85,10 +86,12 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
     Store::open_read_only(&places.ledger).await?;
     let store = wiring::ledger(places).await?;
     let run = store.resolve_run(&args.run).await?;
+    // Held before anything is read, so that no other process changes it meanwhile.
+    let _lock = store.lock_run(&run)?;
     let row = store.run(&run).await?;
     let settings = resumed_settings(&row, args)?;
     if row.state == RunState::Finished && args.attempts.is_none() {
-        let reason = row.reason.unwrap_or_default();
+        let reason = row.reason.as_deref().unwrap_or("no reason is stored");
         terminal::line(&format!("run {run} is finished: {reason}; give --attempts N to go on"));
         return Ok(Outcome::done());
     }
@@ -98,6 +101,9 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
     let loaded = wiring::parse_task(store.task_files(&row.task_hash).await?)?;
     let seed = wiring::stored_seed(&store, &run).await?;
     let judge = wiring::judge(&toolchain)?;
+    // Bad input must be known before it is stored.
+    wiring::model(&settings.model)?;
+    store.reopen_run(&run, &settings.to_json()?).await?;
     let parts = Parts { store, task: loaded.task, judge, templates, seed };
     drive(places, &run, parts, &settings).await
 }
@@ -132,6 +138,7 @@ fn check_same(row: &RunRow, toolchain_id: &str, prompts_hash: &str) -> anyhow::R
     Ok(())
 }
 
+/// Drives a run, whose lock the caller holds.
 async fn drive(
     places: &Places,
     run: &RunId,
@@ -139,11 +146,9 @@ async fn drive(
     settings: &RunSettings,
 ) -> anyhow::Result<Outcome> {
     let store = parts.store.clone();
-    let _lock = store.lock_run(run)?;
-    store.reopen_run(run).await?;
     let engine = wiring::engine(parts, settings, print_progress)?;
-    let interrupts = listen(engine.interrupt.clone());
-    let end = drive_to_end(&engine, run).await;
+    let interrupts = listen(engine.interrupt.clone())?;
+    let end = engine.run(run).await;
     interrupts.abort();
     let end = end?;
     print_end(places, &store, run, &end).await?;
@@ -154,31 +159,28 @@ async fn drive(
     })
 }
 
-async fn drive_to_end(engine: &Engine<ReplayModel>, run: &RunId) -> anyhow::Result<RunEnd> {
-    match engine.run(run).await {
-        Ok(end) => Ok(end),
-        Err(AgentError::Judge(JudgeError::Cancelled)) => {
-            let end = RunEnd::Interrupted;
-            engine.store.finish_run(run, RunState::Stopped, &end.describe()).await?;
-            Ok(end)
+/// Ctrl-C or SIGTERM once: stop after the step in hand; twice: at once.
+fn listen(interrupt: Interrupt) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    let mut ctrl_c = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    Ok(tokio::spawn(async move {
+        while next_of(&mut ctrl_c, &mut terminate).await.is_some() {
+            let again = interrupt.is_set();
+            interrupt.request();
+            terminal::note(if again { STOPPING_NOW } else { STOPPING });
         }
-        Err(error) => {
-            engine.store.finish_run(run, RunState::Failed, &error.to_string()).await?;
-            Err(error.into())
-        }
-    }
+    }))
 }
 
-/// Ctrl-C once: stop after the step in hand; twice: at once.
-fn listen(interrupt: Interrupt) -> tokio::task::JoinHandle<()> {
-    tokio::spawn(async move {
-        while tokio::signal::ctrl_c().await.is_ok() {
-            interrupt.request();
-            terminal::note(
-                "stopping after the attempt in hand; press Ctrl-C again to stop at once",
-            );
-        }
-    })
+const STOPPING: &str = "stopping after the step in hand (a question that was sent waits for its \
+reply); press Ctrl-C again to stop at once; `resume` goes on from there";
+const STOPPING_NOW: &str = "stopping at once; `resume` repeats the step in hand";
+
+async fn next_of(ctrl_c: &mut Signal, terminate: &mut Signal) -> Option<()> {
+    tokio::select! {
+        received = ctrl_c.recv() => received,
+        received = terminate.recv() => received,
+    }
 }
 
 fn print_progress(progress: Progress<'_>) {
@@ -189,6 +191,9 @@ fn print_progress(progress: Progress<'_>) {
         Progress::Reached(_) => {}
         Progress::Retrying { seq, why } => {
             terminal::line(&terminal::one_line(&format!("#{seq} asking again: {why}")));
+        }
+        Progress::Unnoted { why } => {
+            terminal::note(&format!("the run broke, and the ledger could not note it: {why}"));
         }
     }
 }

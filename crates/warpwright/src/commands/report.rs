@@ -32,7 +32,7 @@ fn as_markdown(summary: &RunSummary, attempts: &[Attempt]) -> String {
     let mut lines = vec![
         format!("# {}", run.task_name),
         String::new(),
-        format!("Run `{}`, {}. Device `{}`.", run.id, state(summary), run.device_id),
+        format!("Run `{}`, {}. Device: {}.", run.id, state(summary), device(attempts)),
         "Scores are counts from the simulator: estimates, never times and no claim of speed."
             .to_owned(),
         String::new(),
@@ -55,13 +55,19 @@ fn as_markdown(summary: &RunSummary, attempts: &[Attempt]) -> String {
         }
     }
     lines.push(format!(
-        "\nTokens: {} in, {} out. Dollars: {} settled, {} lost.",
+        "\nTokens: {} in, {} out. Dollars: {} paid, {} booked for calls whose fate is unknown.",
         summary.usage.input_tokens,
         summary.usage.output_tokens,
         dollars(summary.settled.nusd),
         dollars(summary.lost.nusd)
     ));
     terminal::plain(&lines.join("\n"))
+}
+
+/// The device of the newest evaluation.
+fn device(attempts: &[Attempt]) -> &str {
+    let mut reports = attempts.iter().rev().filter_map(|attempt| attempt.report.as_ref());
+    reports.next().map_or("none used yet", |report| report.device.as_str())
 }
 
 fn state(summary: &RunSummary) -> String {

@@ -37,7 +37,7 @@ pub(crate) async fn perform(places: &Places, selector: Option<&str>) -> anyhow::
 }
 
 fn show_attempt(attempt: &AttemptRow, closed: Option<&Attempt>) {
-    terminal::line(&terminal::one_line(&attempt_line(attempt)));
+    terminal::line(&terminal::plain(&attempt_line(attempt)));
     for message in &attempt.prompt.messages {
         section(&format!("prompt, {}", message.role.name()), &message.content);
     }
@@ -52,7 +52,9 @@ fn show_attempt(attempt: &AttemptRow, closed: Option<&Attempt>) {
         let feedback = Feedback::of(closed);
         let facts: Vec<_> =
             feedback.facts.iter().map(|fact| format!("[{}] {}", fact.id, fact.text)).collect();
-        section("evidence", &facts.join("\n"));
+        if !facts.is_empty() {
+            section("evidence", &facts.join("\n"));
+        }
         section("verdict", &feedback.headline);
     }
 }

@@ -46,8 +46,12 @@ fn show(summary: &RunSummary) {
     terminal::line(&format!("task      {}", run.task_name));
     let reason = run.reason.as_deref().map_or_else(String::new, |reason| format!(" ({reason})"));
     terminal::line(&format!("state     {}{reason}", run.state.name()));
-    let verdicts: Vec<_> =
-        summary.verdicts.iter().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+    let kinds = summary.verdicts.iter();
+    let mut verdicts: Vec<_> =
+        kinds.map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+    if summary.attempts > summary.closed {
+        verdicts.push(format!("in hand {}", summary.attempts - summary.closed));
+    }
     terminal::line(&format!("attempts  {} ({})", summary.attempts, verdicts.join(", ")));
     let best = summary.best_seq.map_or_else(|| "none".to_owned(), |seq| format!("#{seq}"));
     terminal::line(&format!("best      {best}"));

@@ -62,6 +62,35 @@ fn a_transcript_that_ends_stops_the_run_and_a_longer_one_resumes_it() {
 }
 
 #[test]
+fn changed_settings_outlive_a_kill_and_are_in_the_log() {
+    let program = Program::new();
+    let nonsense = |seq| entry(seq, "no fences");
+    let model = program.transcript_of(&[nonsense(1)]);
+    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "1"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let events = || program.call(&["ledger", "verify"]).stdout;
+    // run_started, asked, sent, ticket_stored, replied, closed, run_finished: none reopened.
+    assert!(events().contains(": 7 events, intact"), "{}", events());
+    let longer = program.path("longer.jsonl");
+    let entries: Vec<_> = (1..=3).map(nonsense).collect();
+    std::fs::write(&longer, pipeline::transcript::write(&entries)).unwrap();
+    let longer = format!("replay:{}", longer.display());
+    let arguments = ["resume", "--attempts", "3", "--model", &longer];
+    let killed = program.call_with(&arguments, &[("WARPWRIGHT_KILL_AT", "closed:2")]);
+    assert_eq!(killed.signal, Some(9), "{}", killed.stderr);
+    // run_reopened, settings_changed, and the second attempt.
+    assert!(events().contains(": 14 events, intact"), "{}", events());
+    let resumed = program.call(&["resume"]);
+    assert_eq!(resumed.code, Some(0), "{} {}", resumed.stdout, resumed.stderr);
+    assert_eq!(program.verdicts().len(), 3);
+    assert!(events().contains(": 21 events, intact"), "{}", events());
+    let refused = program.call(&["resume", "--attempts", "9", "--model", "replay:/absent"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(program.call(&["resume"]).stdout.contains("is finished"));
+    assert!(events().contains(": 21 events, intact"), "{}", events());
+}
+
+#[test]
 fn a_providers_failures_are_asked_again_and_never_count_as_attempts() {
     let program = Program::new();
     let right = demo_replies().pop().unwrap();

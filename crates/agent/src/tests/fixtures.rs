@@ -1,0 +1,114 @@
+//! A ledger with one run, and engines on it that stand for processes.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use judge::{Judge, JudgeConfig, RunSeed, judge_hash};
+use llm::conformance::{ScriptedModel, Server};
+use pipeline::device_facts::DeviceFacts;
+use pipeline::next_step::SearchLimits;
+use pipeline::task::Task;
+use pipeline::template::Templates;
+use store::{Boundary, NewRun, NewTask, RunId, RunKind, RunSummary, Store};
+
+use crate::{AgentError, Engine, Interrupt, Progress, RunEnd};
+
+/// A reply that is closed as malformed, without compiler or child.
+pub(super) const NO_FENCE: &str = "I would rather not.";
+
+pub(super) struct World {
+    folder: tempfile::TempDir,
+    pub(super) server: Server,
+    pub(super) run: RunId,
+    pub(super) task: Arc<Task>,
+}
+
+impl World {
+    pub(super) async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let files = read_files("tasks/softmax_rows", true);
+        let task = Task::from_files(&files).unwrap();
+        let store = Store::open(&folder.path().join("ledger.db")).await.unwrap();
+        let judge_hash = judge_hash();
+        let new = NewRun {
+            kind: RunKind::Auto,
+            settings_json: "{}",
+            secret_seeds_json: "[]",
+            judge_hash: judge_hash.as_str(),
+            toolchain_id: "nvrtc",
+            prompts_hash: "prompts",
+            task: NewTask::of(&task, &files),
+            device: &DeviceFacts::simulated_h200(),
+        };
+        let run = store.start_run(&new).await.unwrap();
+        store.close().await;
+        Self { folder, server: Server::default(), run, task: Arc::new(task) }
+    }
+
+    pub(super) async fn store(&self) -> Store {
+        Store::open(&self.folder.path().join("ledger.db")).await.unwrap()
+    }
+
+    pub(super) fn model(&self, idempotent: bool) -> ScriptedModel {
+        ScriptedModel::new(&self.server, NO_FENCE, idempotent)
+    }
+
+    /// What a process would drive; its judge has no compiler and no children.
+    pub(super) fn engine(&self, store: Store, llm: ScriptedModel) -> Engine<ScriptedModel> {
+        let judge = Judge::new(JudgeConfig {
+            program: PathBuf::from("/absent"),
+            toolchain: serde_json::Value::Null,
+            toolchain_id: "nvrtc".to_owned(),
+            device: DeviceFacts::simulated_h200(),
+        });
+        let prompts = read_files("prompts", false).into_iter();
+        let texts = prompts.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap()));
+        Engine {
+            store,
+            llm,
+            judge: Arc::new(judge),
+            templates: Templates::new(texts.collect()).unwrap(),
+            task: self.task.clone(),
+            limits: SearchLimits { attempts_max: 2 },
+            seed: RunSeed([7; 32]),
+            interrupt: Interrupt::default(),
+            observer: Arc::new(|_: Progress<'_>| {}),
+            sent_here: Mutex::new(HashSet::new()),
+        }
+    }
+
+    /// One process: runs to its end, or dies at `kill_at`, where nothing after it happens.
+    pub(super) async fn process(
+        &self,
+        llm: ScriptedModel,
+        kill_at: Option<(Boundary, u32)>,
+    ) -> Option<Result<RunEnd, AgentError>> {
+        let store = self.store().await.with_boundary_hook(Arc::new(move |boundary, seq| {
+            if kill_at == Some((boundary, seq)) {
+                std::panic::panic_any("killed");
+            }
+        }));
+        let (engine, run) = (self.engine(store, llm), self.run.clone());
+        tokio::spawn(async move { engine.run(&run).await }).await.ok()
+    }
+
+    pub(super) async fn summary(&self) -> RunSummary {
+        self.store().await.run_summary(&self.run).await.unwrap()
+    }
+}
+
+fn read_files(folder: &str, with_wrong: bool) -> BTreeMap<String, Vec<u8>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
+    let mut files = BTreeMap::new();
+    let folders = [Some(root.clone()), with_wrong.then(|| root.join("wrong"))];
+    for folder in folders.into_iter().flatten() {
+        for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_file() {
+                let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+                files.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
