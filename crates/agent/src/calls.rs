@@ -74,7 +74,8 @@ impl<L: Llm + Sync> Engine<L> {
     pub(crate) async fn receive(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
         let info = self.llm.describe();
         let ours = lock(&self.sent_here).contains(&attempt.call.id);
-        if !ours && !(info.idempotent && is_for(&attempt.call, &info)) {
+        let safe_again = info.idempotent && is_for(&attempt.call, &info);
+        if !(ours || safe_again) {
             let why = "the process that sent it ended before the reply was stored";
             self.store.mark_lost(&attempt.id, ABANDONED, why).await?;
             return self.reread(&attempt).await;

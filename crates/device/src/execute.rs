@@ -88,6 +88,8 @@ pub struct KernelLaunch<'a> {
     pub args: &'a [Vec<u8>],
     /// Byte that fills shared memory before each block starts.
     pub shared_poison: u8,
+    /// Asks for an unusual order of warps and blocks, where the device can choose one.
+    pub reversed: bool,
     /// Linear indices of the blocks to run; `None` runs all. Only a simulator can run a part.
     pub sampled_blocks: Option<&'a [u64]>,
 }

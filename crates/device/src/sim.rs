@@ -106,6 +106,7 @@ impl Device for SimDevice {
                 blocks,
                 shared_poison: launch.shared_poison,
                 cooperative: launch.cooperative,
+                reversed: launch.reversed,
                 threads: 1,
             },
         );

@@ -285,41 +285,41 @@ fn cache_hints(instruction: &Instruction) -> Vec<String> {
     hints
 }
 
-/// The text without comments, `.loc`, `.file`, `.section` and blank lines, with runs of blanks as
-/// one: equal for builds that differ only in debug information and layout.
+/// The text without comments, `.loc`, `.file` and blank lines, with runs of blanks as one: equal
+/// for builds that differ only in debug information and layout. A line is dropped only if the
+/// directive is all of it: whatever else stands there is part of the program.
 pub fn normalised_text(ptx: &str) -> String {
     let mut out = String::with_capacity(ptx.len());
-    let mut section_depth = 0_i64;
-    let mut in_section = false;
     for line in strip_comments(ptx).lines() {
-        let words = line.split_whitespace();
-        let first = words.clone().next().unwrap_or_default();
-        in_section |= first == ".section";
-        if in_section {
-            section_depth += braces(line);
-            in_section = section_depth > 0 || !line.contains('}');
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.is_empty() || is_debug_line(&words) {
             continue;
         }
-        if first.is_empty() || first == ".loc" || first == ".file" {
-            continue;
-        }
-        for (index, word) in words.enumerate() {
-            if index > 0 {
-                out.push(' ');
-            }
-            out.push_str(word);
-        }
+        out.push_str(&words.join(" "));
         out.push('\n');
     }
     out
 }
 
-fn braces(line: &str) -> i64 {
-    line.chars().fold(0, |depth, c| match c {
-        '{' => depth + 1,
-        '}' => depth - 1,
-        _ => depth,
-    })
+/// `.loc F L C[, function_name S, inlined_at F L C]` or `.file N "path"`, and nothing more.
+fn is_debug_line(words: &[&str]) -> bool {
+    let number = |word: &&str| word.trim_end_matches(',').parse::<u32>().is_ok();
+    match words {
+        [".loc", a, b, c] => [a, b, c].into_iter().all(number),
+        [".loc", a, b, c, "function_name", name, "inlined_at", d, e, f] => {
+            let label = name.trim_end_matches(',').chars();
+            let plain = |c: char| c.is_ascii_alphanumeric() || "$_+".contains(c);
+            [a, b, c, d, e, f].into_iter().all(number) && label.clone().all(plain)
+        }
+        [".file", index, path @ ..] => {
+            let path = path.join(" ");
+            number(index)
+                && path.starts_with('"')
+                && path.ends_with('"')
+                && path.matches('"').count() == 2
+        }
+        _ => false,
+    }
 }
 
 /// Replaces comments by a blank, leaving strings alone.

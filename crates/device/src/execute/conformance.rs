@@ -142,6 +142,7 @@ fn order_of_calls(mut device: Box<dyn Device>, _: &Image<'_>) -> Result<(), Stri
         cooperative: false,
         args: &[],
         shared_poison: 0,
+        reversed: false,
         sampled_blocks: None,
     });
     if !matches!(early, Err(DeviceError::NotLoaded)) {
@@ -191,6 +192,7 @@ fn launch(
         cooperative: false,
         args,
         shared_poison: 0xff,
+        reversed: false,
         sampled_blocks: None,
     });
     ok(launched).map(|launched| launched.end)

@@ -50,6 +50,7 @@ fn run(source: &str, access: Access, grid: u32, sampled: Option<&[u64]>) -> (Lau
             cooperative: false,
             args: &[y.address.to_le_bytes().to_vec()],
             shared_poison: 0xff,
+            reversed: false,
             sampled_blocks: sampled,
         })
         .unwrap();

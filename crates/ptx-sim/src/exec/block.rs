@@ -40,7 +40,13 @@ impl Block {
     pub(super) fn round(&mut self, engine: &mut Engine<'_>) -> Result<Round, Box<Trap>> {
         let Block { index, shared, warps, arrivals } = self;
         let (mut moved, mut done) = (false, true);
-        for warp in warps.iter_mut().filter(|w| !w.is_done()) {
+        let count = warps.len();
+        for at in 0..count {
+            let at = if engine.plan.reversed { count - 1 - at } else { at };
+            let warp = &mut warps[at];
+            if warp.is_done() {
+                continue;
+            }
             let mut view = BlockView { index: *index, shared, arrivals };
             match engine.run_warp(&mut view, warp) {
                 Ok(Stop::Blocked) => done = false,

@@ -65,7 +65,9 @@ pub(crate) fn run(program: &ProgramData, memory: &GlobalMemory, plan: &Plan<'_>)
 
 /// Runs blocks one after the other.
 fn run_range(engine: &mut Engine<'_>, blocks: std::ops::Range<u64>) -> Result<(), Box<Trap>> {
+    let last = engine.plan.blocks.len().saturating_sub(1);
     for n in blocks {
+        let n = if engine.plan.reversed { last - n } else { n };
         let mut block = Block::new(engine, engine.plan.blocks.get(n));
         while block.round(engine)? == Round::More {}
         engine.counters.blocks += 1;

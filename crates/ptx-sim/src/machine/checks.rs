@@ -23,6 +23,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) blocks: Blocks<'a>,
     pub(crate) shared_poison: u8,
     pub(crate) workers: usize,
+    /// Warps and independent blocks run last to first.
+    pub(crate) reversed: bool,
     /// Blocks that may be resident at once.
     pub(crate) resident: u64,
     pub(crate) sm_count: u32,
@@ -88,6 +90,7 @@ pub(crate) fn plan<'a>(
         blocks: select_blocks(&launch.blocks, count)?,
         shared_poison: launch.shared_poison,
         workers: launch.threads,
+        reversed: launch.reversed,
         resident,
         sm_count: target.sm_count,
         variable_addresses,
@@ -97,9 +100,6 @@ pub(crate) fn plan<'a>(
 /// Checks grid and block extents; gives the threads of a block.
 fn check_shape(target: &Target, kernel: &Kernel, launch: &Launch<'_>) -> Result<u32, String> {
     let name = &kernel.name;
-    if kernel.cluster {
-        return Err(format!("`{name}` asks for a cluster launch, which is not simulated"));
-    }
     for (axis, extent) in ["x", "y", "z"].iter().enumerate() {
         for (what, dims, limits) in
             [("grid", launch.grid, GRID_MAX), ("block", launch.block, BLOCK_MAX)]

@@ -80,6 +80,9 @@ pub struct Launch<'a> {
     pub shared_poison: u8,
     /// Whether the launch is co-operative: refused if the grid cannot be resident at once.
     pub cooperative: bool,
+    /// Runs the warps of a block, and blocks that do not communicate, in reverse order: a right
+    /// kernel gives the same results.
+    pub reversed: bool,
     /// Worker threads for blocks that do not communicate; 0 and 1 mean sequential.
     pub threads: usize,
 }

@@ -201,6 +201,11 @@ pub(crate) fn max(a: u64, b: u64) -> u64 {
     canonical(f(if first { a } else { b }))
 }
 
+/// What an approximate function sees of its operand: the high word, subnormals flushed.
+pub(crate) fn head(a: u64) -> u64 {
+    flush(a & 0xffff_ffff_0000_0000)
+}
+
 /// `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`: the high word only, subnormals flushed.
 #[inline(never)]
 pub(crate) fn high_word(x: f64) -> u64 {

@@ -65,6 +65,11 @@ fn overflowed(infinity: u16, negative: bool, rounding: Rounding) -> u16 {
     if to_infinity { infinity } else { infinity - 1 }
 }
 
+/// A bit pattern with every NaN made the one that the hardware gives.
+pub(crate) fn canonical_bits(format: Format, bits: u16) -> u16 {
+    if format.widen(bits).is_nan() { 0x7fff } else { bits }
+}
+
 #[inline(never)]
 pub(crate) fn add(format: Format, a: u16, b: u16) -> u16 {
     format.narrow(add_odd(format.widen(a), format.widen(b)), Rounding::Nearest)

@@ -75,10 +75,19 @@ pub(crate) fn bfind(value: u64, bits: u32, signed: bool, shift_amount: bool) -> 
     if shift_amount { bits - 1 - position } else { position }
 }
 
+/// Position and length as an H200 takes them: eight bits each for 32-bit fields; for 64-bit fields
+/// more is allowed and means beyond the end.
+fn field(position: u32, length: u32, bits: u32) -> (u32, u32) {
+    match bits {
+        64 => (position.min(0xff), length.min(0xff)),
+        _ => (position & 0xff, length & 0xff),
+    }
+}
+
 /// Bit-field extract as the PTX pseudo-code has it.
 #[inline(never)]
 pub(crate) fn bfe(a: u64, position: u32, length: u32, bits: u32, signed: bool) -> u64 {
-    let (position, length) = (position & 0xff, length & 0xff);
+    let (position, length) = field(position, length, bits);
     let msb = bits - 1;
     let bit = |index: u32| a >> index.min(msb) & 1;
     let sign = if !signed || length == 0 { 0 } else { bit((position + length - 1).min(msb)) };
@@ -91,7 +100,7 @@ pub(crate) fn bfe(a: u64, position: u32, length: u32, bits: u32, signed: bool) -
 /// Bit-field insert of `a` into `b`.
 #[inline(never)]
 pub(crate) fn bfi(a: u64, b: u64, position: u32, length: u32, bits: u32) -> u64 {
-    let (position, length) = (position & 0xff, length & 0xff);
+    let (position, length) = field(position, length, bits);
     let kept = length.min(bits.saturating_sub(position));
     if kept == 0 {
         return b;

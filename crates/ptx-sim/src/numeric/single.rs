@@ -11,6 +11,12 @@ pub(crate) fn f(bits: u32) -> f32 {
     f32::from_bits(bits)
 }
 
+/// A bit pattern with every NaN made the one that the hardware gives.
+#[inline(always)]
+pub(crate) fn canonical_bits(bits: u32) -> u32 {
+    canonical(f32::from_bits(bits))
+}
+
 /// Bits of a result, NaNs made canonical.
 #[inline(always)]
 pub(crate) fn canonical(x: f32) -> u32 {

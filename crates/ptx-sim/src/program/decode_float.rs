@@ -25,7 +25,9 @@ pub(super) fn arithmetic(
         flags |= flag::RELU;
     }
     modifiers.take("noftz");
-    let approximate = modifiers.take_any(&["approx", "full"]).is_some();
+    // The full-range quotient is within its two ulps when it is the rounded one.
+    modifiers.take("full");
+    let approximate = modifiers.take("approx");
     modifiers.finish()?;
     let root = if root == "mad" { "fma" } else { root };
     if ty.is_half() && flags & flag::FTZ != 0 {

@@ -42,6 +42,10 @@ pub(super) fn decode(
             None,
         ));
     };
+    let directives = &function.directives;
+    if directives.cluster.is_some() || directives.explicit_cluster {
+        return Err(context.unsupported(".reqnctapercluster".to_owned(), function.line, None));
+    }
     let mut builder = Builder::new(symbols);
     builder.enter(&Scope::default());
     declare_parameters(&mut builder, function);

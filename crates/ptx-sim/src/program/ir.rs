@@ -426,7 +426,6 @@ pub(crate) struct Kernel {
     pub(crate) dynamic_align: u32,
     pub(crate) maxntid: Option<[u32; 3]>,
     pub(crate) reqntid: Option<[u32; 3]>,
-    pub(crate) cluster: bool,
     /// Whether blocks talk to each other through global memory.
     pub(crate) communicates: bool,
 }

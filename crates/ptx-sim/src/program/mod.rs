@@ -184,7 +184,6 @@ fn kernel(
         dynamic_align,
         maxntid: source.directives.maxntid,
         reqntid: source.directives.reqntid,
-        cluster: source.directives.cluster.is_some() || source.directives.explicit_cluster,
         communicates: functions().any(|f| f.communicates),
     }
 }

@@ -91,6 +91,7 @@ impl Bench {
             blocks: self.blocks.clone(),
             shared_poison: 0xff,
             cooperative: false,
+            reversed: false,
             threads: self.threads,
         };
         self.machine.launch(&self.program, &launch)

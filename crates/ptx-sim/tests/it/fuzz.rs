@@ -56,6 +56,7 @@ fn exercise(text: &str) {
             blocks: BlockSelection::All,
             shared_poison: 0xff,
             cooperative: false,
+            reversed: false,
             threads: 1,
         };
         let _ = machine.launch(&program, &launch);
