@@ -84,6 +84,7 @@ impl Judge {
                 let detail = format!("the compiler did not finish within {seconds} s");
                 Ok(failed(id, Verdict::build_timeout(detail)))
             }
+            ChildEnd::Killed(why) => Err(JudgeError::Child { child: "build", why }),
             ChildEnd::Crashed(why) => {
                 let detail = format!("the compiler crashed on this source: {why}");
                 Ok(failed(id, Verdict::failed(Reason::Compile, detail)))

@@ -8,12 +8,17 @@ use serde::de::DeserializeOwned;
 
 use crate::{Judge, JudgeError};
 
+const KILL: i32 = 9;
+const TERMINATE: i32 = 15;
+
 /// How a child ended, apart from ends that are never the candidate's.
 pub(crate) enum ChildEnd<T> {
     Reported(T),
     TimedOut,
     /// Ended by a signal or an unexpected code, or its report was unreadable.
     Crashed(String),
+    /// Ended by a signal that only another process sends: an administrator or the kernel.
+    Killed(String),
 }
 
 impl Judge {
@@ -49,6 +54,9 @@ impl Judge {
             ChildOutcome::NotAvailable(why) => Err(JudgeError::NotAvailable(why)),
             ChildOutcome::OurBug(why) => Err(broken(why)),
             ChildOutcome::Cancelled => Err(JudgeError::Cancelled),
+            ChildOutcome::Crashed { signal: Some(signal @ (KILL | TERMINATE)), .. } => {
+                Ok(ChildEnd::Killed(format!("killed by signal {signal}")))
+            }
             ChildOutcome::Crashed { signal, code } => Ok(ChildEnd::Crashed(match (signal, code) {
                 (Some(signal), _) => format!("killed by signal {signal}"),
                 (None, Some(code)) => format!("exit code {code}"),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pipeline::build::BuildFacts;
 use pipeline::candidate::Candidate;
 use pipeline::check::OutputCheck;
+use pipeline::expression::Expression;
 use pipeline::gate::check_values;
 use pipeline::inputs::{Distribution, Poison};
 use pipeline::launch::{LaunchError, ResolvedPlan};
@@ -27,7 +28,9 @@ use crate::children::ChildEnd;
 use crate::decide::{
     case_report, case_reports, headline_failure, headline_report, verdict_of, words,
 };
-use crate::limits::{CANDIDATE_LAUNCH_BUDGET, CANDIDATE_LIMITS, VERIFY_LIMITS};
+use crate::limits::{
+    CANDIDATE_LAUNCH_BUDGET, CANDIDATE_LIMITS, CANDIDATE_TRIES_MAX, COMPULSORY_SHARE, VERIFY_LIMITS,
+};
 use crate::reference::{EMPTY, image_memfds};
 use crate::{Build, Judge, JudgeError, RunSeed};
 
@@ -109,7 +112,10 @@ impl Judge {
                 Some((reason, detail)) => {
                     cases.extend(headline_report(evaluation, &sample, reason, detail));
                 }
-                None => score = self.score(&sample, &mut notes),
+                None => {
+                    let compulsory = compulsory_bytes(evaluation.task);
+                    score = self.score(&sample, compulsory, &mut notes);
+                }
             }
         }
         let verdict = verdict_of(&cases);
@@ -118,8 +124,17 @@ impl Judge {
         Ok(Judgement { verdict, report, repeatable: true })
     }
 
-    /// The estimate for a counted headline; otherwise a note that says why there is none.
-    fn score(&self, sample: &SampleResult, notes: &mut Vec<String>) -> Score {
+    /// The estimate for a counted headline; otherwise a note that says why there is none. A kernel
+    /// that moves less than the task needs did not do the work, and is not ranked.
+    fn score(&self, sample: &SampleResult, compulsory: f64, notes: &mut Vec<String>) -> Score {
+        let moved = sample.counters.requested_bytes;
+        if sample.end == RunEnd::Completed && moved < COMPULSORY_SHARE * compulsory {
+            notes.push(format!(
+                "the headline shape is not ranked: the kernel moves {moved:.3e} bytes there, and \
+                 the task needs {compulsory:.3e}"
+            ));
+            return Score::None;
+        }
         if sample.end == RunEnd::Completed {
             let device = &self.config.device;
             return Score::Estimated(Estimate::new(&sample.counters, device, sample.blocks));
@@ -205,7 +220,8 @@ impl Judge {
             for (i, distribution) in
                 Distribution::search_pair(&task.spec.family).into_iter().enumerate()
             {
-                // The two runs of a case find different garbage in their outputs.
+                // The two runs of a case find different garbage in their outputs, and run their warps
+                // and blocks in opposite orders.
                 let value_seed = evaluation.index.wrapping_mul(2).wrapping_add(1);
                 let poison = if i == 0 { Poison::Ones } else { Poison::Values(value_seed) };
                 let sizes = output_sizes(&task.spec, &case.dims).map_err(broken)?;
@@ -268,7 +284,7 @@ impl Judge {
         for trial in trials {
             bulk.extend([&trial.data.inputs.memfd, &trial.outputs.memfd]);
         }
-        let end = self.call(ChildKind::Candidate, &request, &bulk, &CANDIDATE_LIMITS, cancel)?;
+        let end = self.call_candidate(&request, &bulk, cancel)?;
         for trial in trials {
             trial.outputs.memfd.seal_write()?;
         }
@@ -279,11 +295,28 @@ impl Judge {
                 let detail = format!("the public cases did not end within {seconds} s");
                 Err((Verdict::failed(Reason::Timeout, detail), false))
             }
-            ChildEnd::Crashed(why) => {
+            ChildEnd::Crashed(why) | ChildEnd::Killed(why) => {
                 let detail = format!("its process died: {why}");
-                Err((Verdict::failed(Reason::Crash, detail), true))
+                Err((Verdict::failed(Reason::Crash, detail), false))
             }
         })
+    }
+
+    /// Runs the candidate's child, again if somebody else killed it: that is never its fault.
+    fn call_candidate(
+        &self,
+        request: &RunRequest,
+        bulk: &[&Memfd],
+        cancel: &CancelFlag,
+    ) -> Result<ChildEnd<RunReport>, JudgeError> {
+        for _ in 0..CANDIDATE_TRIES_MAX {
+            let end = self.call(ChildKind::Candidate, request, bulk, &CANDIDATE_LIMITS, cancel)?;
+            if !matches!(end, ChildEnd::Killed(_)) {
+                return Ok(end);
+            }
+        }
+        let why = format!("it was killed from outside {CANDIDATE_TRIES_MAX} times in a row");
+        Err(JudgeError::Child { child: "candidate", why })
     }
 
     /// Compares the outputs of every completed run in a child of its own.
@@ -314,9 +347,18 @@ impl Judge {
                 Err(JudgeError::Child { child, why: "it left out checks".to_owned() })
             }
             ChildEnd::TimedOut => Err(JudgeError::Child { child, why: "timed out".to_owned() }),
-            ChildEnd::Crashed(why) => Err(JudgeError::Child { child, why }),
+            ChildEnd::Crashed(why) | ChildEnd::Killed(why) => Err(JudgeError::Child { child, why }),
         }
     }
+}
+
+/// Bytes of the headline's inputs and outputs that are read or written at least once.
+fn compulsory_bytes(task: &Task) -> f64 {
+    let spec = &task.spec;
+    let Some(headline) = spec.headline() else { return 0.0 };
+    let parsed = Expression::parse(&spec.roofline.bytes, &spec.dim_names());
+    let bytes = parsed.and_then(|bytes| bytes.integer(&Scope::of_dims(&headline.dims)));
+    bytes.map_or(0.0, |bytes| bytes as f64)
 }
 
 fn plan_verdict(case: &Case, why: &str) -> Verdict {
@@ -339,6 +381,7 @@ fn run_case(task: &Task, in_place: &[String], trial: &Trial<'_>, first_bulk: u32
         inputs: task.spec.inputs.iter().map(input).collect(),
         outputs: task.spec.outputs.iter().map(output).collect(),
         poison: trial.poison,
+        reversed: trial.poison != Poison::Ones,
     }
 }
 

@@ -101,7 +101,7 @@ impl Judge {
             ChildEnd::TimedOut => {
                 return Err(broken("it did not end within its deadline".to_owned()));
             }
-            ChildEnd::Crashed(why) => return Err(broken(why)),
+            ChildEnd::Crashed(why) | ChildEnd::Killed(why) => return Err(broken(why)),
         };
         match report.runs.first().map(|run| &run.end) {
             Some(RunEnd::Completed) => {}
@@ -157,6 +157,7 @@ impl Judge {
                 inputs: inputs.places.keys().map(input).collect(),
                 outputs: sizes.iter().map(output).collect(),
                 poison: Poison::Ones,
+                reversed: false,
             }],
             sample: None,
         }

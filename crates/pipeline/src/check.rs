@@ -126,6 +126,8 @@ impl Comparison<'_> {
         } else {
             self.dtype.smallest_subnormal()
         };
+        // A bound that is no size passes nothing: a comparison with NaN is false.
+        let bound = if bound.is_finite() && bound >= 0.0 { bound } else { f64::NAN };
         self.accumulation_unit * bound + 1.01 * self.dtype.unit_roundoff() * want.abs() + smallest
     }
 

@@ -29,3 +29,4 @@ pub mod template;
 mod toml_error;
 pub mod transcript;
 pub mod verdict;
+pub mod visible;

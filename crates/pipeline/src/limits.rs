@@ -73,6 +73,8 @@ pub const TEMPLATE_FUEL: u64 = 200_000;
 pub const REPAIRS_IN_A_ROW_MAX: u32 = 4;
 /// Longest line of a transcript, in bytes.
 pub const TRANSCRIPT_LINE_BYTES_MAX: usize = 2 << 20;
+/// Largest token count or latency (in milliseconds) that a transcript may record.
+pub const RECORDED_COUNT_MAX: u64 = 1_000_000_000_000;
 /// Entries of a transcript.
 pub const TRANSCRIPT_ENTRIES_MAX: usize = 100_000;
 /// Longest diagnosis note in a plan, in characters.

@@ -357,6 +357,9 @@ impl<'a> Checker<'a> {
 
     fn step(&self, place: &str, what: &str, form: &StepForm) -> Result<Step, PlanError> {
         match (&form.memset, &form.kernel) {
+            (Some(buffer), None) if what == "prepare" && !self.prepared.contains(buffer) => {
+                Err(rule(place, format!("prepare writes only prepared workspaces, not `{buffer}`")))
+            }
             (Some(buffer), None) => self.memset(place, buffer, form),
             (None, Some(kernel)) => self.kernel(place, kernel, form, what == "prepare"),
             _ => Err(rule(place, "needs either `kernel = \"name\"` or `memset = \"buffer\"`")),

@@ -19,6 +19,7 @@ use crate::next_step::Ask;
 use crate::task::Task;
 use crate::task::spec::{Place, TaskSpec};
 use crate::template::{TemplateError, Templates};
+use crate::visible::visible;
 
 /// What goes to the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,7 +158,8 @@ fn history_line(attempt: &Attempt) -> String {
         crate::report::Score::None => String::new(),
         score @ crate::report::Score::Estimated(_) => format!("; {}", score.describe()),
     };
-    let detail = capped(attempt.verdict.detail.lines().next().unwrap_or(""), 200);
+    let first_line = visible(attempt.verdict.detail.lines().next().unwrap_or(""));
+    let detail = capped(&first_line, 200);
     let colon = if detail.is_empty() { "" } else { ": " };
     format!(
         "#{} {}{parent}: {}{colon}{detail}{score}",

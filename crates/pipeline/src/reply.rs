@@ -70,7 +70,7 @@ pub fn fences(reply: &str) -> Result<Fences, Malformed> {
     if reply.len() > REPLY_BYTES_MAX {
         return Err(Malformed::TooLong(reply.len()));
     }
-    let found = collect_fences(reply);
+    let found = collect_fences(reply.trim_start_matches('\u{feff}'));
     if found.unclosed {
         return Err(Malformed::Unclosed);
     }

@@ -10,6 +10,7 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, syntax::SyntaxConfig
 
 use crate::digest::Digest;
 use crate::limits::{PROMPT_BYTES_MAX, TEMPLATE_FUEL};
+use crate::visible::visible;
 
 /// Every file of `prompts/`, with its purpose.
 pub const REGISTRY: [(&str, &str); 6] = [
@@ -101,7 +102,7 @@ impl Templates {
 
 /// Puts text into a Markdown fence that the text itself cannot close; control characters go.
 fn fence(text: &str, language: &str) -> String {
-    let clean: String = text.chars().filter(|c| !c.is_control() || "\n\t".contains(*c)).collect();
+    let clean = visible(text);
     let longest = clean.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let mark = "`".repeat(longest.max(2) + 1);
     let end = if clean.ends_with('\n') { "" } else { "\n" };

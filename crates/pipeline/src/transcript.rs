@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{TRANSCRIPT_ENTRIES_MAX, TRANSCRIPT_LINE_BYTES_MAX};
+use crate::limits::{RECORDED_COUNT_MAX, TRANSCRIPT_ENTRIES_MAX, TRANSCRIPT_LINE_BYTES_MAX};
 
 /// One recorded exchange. Entries are matched by (task, seq); several for one pair are tries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,11 +97,16 @@ fn parse_line(number: usize, line: &str) -> Result<Entry, TranscriptError> {
     if line.len() > TRANSCRIPT_LINE_BYTES_MAX {
         return Err(failed(format!("longer than {TRANSCRIPT_LINE_BYTES_MAX} bytes")));
     }
-    serde_json::from_str(line).map_err(|error| {
+    let entry: Entry = serde_json::from_str(line).map_err(|error| {
         let text = error.to_string();
         // The parser counts lines within this one line.
         failed(text.split(" at line ").next().unwrap_or(&text).to_owned())
-    })
+    })?;
+    let counts = [entry.usage.input_tokens, entry.usage.output_tokens, entry.latency_ms];
+    match counts.iter().find(|count| **count > RECORDED_COUNT_MAX) {
+        Some(count) => Err(failed(format!("{count} is larger than {RECORDED_COUNT_MAX}"))),
+        None => Ok(entry),
+    }
 }
 
 #[cfg(test)]
@@ -129,6 +134,10 @@ mod tests {
             ("{\"transcript\":2}", "format 2"),
             ("{\"transcript\":1}\n\n{}", "line 3"),
             ("{\"transcript\":1}\nnot json", "line 2"),
+            (
+                "{\"transcript\":1}\n{\"task\":\"t\",\"seq\":1,\"mode\":\"\",\"latency_ms\":99999999999999}",
+                "line 2: 99999999999999 is larger",
+            ),
         ] {
             assert!(parse(text).unwrap_err().to_string().contains(part), "{text}");
         }

@@ -52,6 +52,7 @@ pub(crate) struct Session<'a> {
     entries: &'a [EntryFacts],
     pub(crate) buffers: BTreeMap<String, Buffer>,
     pub(crate) counters: Counters,
+    reversed: bool,
     /// Kernels that were launched, the last one included.
     pub(crate) launches: u64,
     findings: Vec<Finding>,
@@ -70,6 +71,7 @@ impl<'a> Session<'a> {
             entries: &request.entries,
             buffers: BTreeMap::new(),
             counters: Counters::default(),
+            reversed: false,
             launches: 0,
             findings: Vec::new(),
         })
@@ -101,6 +103,7 @@ impl<'a> Session<'a> {
             self.device.upload(buffer, 0, &content)?;
         }
         self.make_workspaces(&run.plan, run.poison)?;
+        self.reversed = run.reversed;
         let end = self.perform(&run.plan, run.poison, &mut |_| None)?;
         if end == RunEnd::Completed {
             for output in &run.outputs {
@@ -211,6 +214,7 @@ impl<'a> Session<'a> {
             cooperative: launch.cooperative,
             args: &args,
             shared_poison: shared_poison(poison),
+            reversed: self.reversed,
             sampled_blocks,
         })?;
         Ok(self.absorb(launched, launch, sampled_blocks))
@@ -305,11 +309,12 @@ fn integer_bits(integer: i64, param: &ParamFacts) -> Result<u64, RunnerError> {
     bits.ok_or_else(|| RunnerError::Request(format!("{integer} in {} bytes", param.width)))
 }
 
-/// Shared memory and workspaces take one byte of the poison's kind.
+/// Shared memory and workspaces take one byte: a NaN and a negative integer, or a large float and a
+/// large integer.
 fn shared_poison(poison: Poison) -> u8 {
     match poison {
         Poison::Ones => 0xff,
-        Poison::Values(seed) => 0x3e ^ (seed as u8 & 1),
+        Poison::Values(_) => 0x7b,
     }
 }
 

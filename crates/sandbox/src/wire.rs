@@ -88,6 +88,8 @@ pub struct RunCase {
     pub inputs: Vec<InputTensor>,
     pub outputs: Vec<OutputTensor>,
     pub poison: Poison,
+    /// Asks the device for an unusual order of warps and blocks, where it can choose.
+    pub reversed: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

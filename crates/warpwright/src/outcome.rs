@@ -107,6 +107,10 @@ pub(crate) fn finish(result: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     if json {
         print_closing(&outcome);
     }
+    if terminal::output_lost() {
+        terminal::error("the output could not be written whole; is the disk full?");
+        return ExitCode::from(Exit::OurError.code());
+    }
     ExitCode::from(outcome.exit.code())
 }
 

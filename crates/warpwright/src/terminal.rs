@@ -3,12 +3,29 @@
 #![allow(clippy::print_stdout, reason = "this is the terminal")]
 
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pipeline::visible::visible;
 
 use crate::limits::LINE_CHARS_MAX;
 
-/// Prints a line. A reader that went away (a closed pipe) is no error.
+/// True once output was lost for another reason than a reader that went away.
+static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Prints a line. A reader that went away (a closed pipe) is no error; a full disk is, and is
+/// reported when the program ends.
 pub(crate) fn line(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        OUTPUT_LOST.store(true, Ordering::SeqCst);
+    }
+}
+
+/// True when the output is incomplete.
+pub(crate) fn output_lost() -> bool {
+    OUTPUT_LOST.load(Ordering::SeqCst)
 }
 
 /// Prints an error.
@@ -21,16 +38,16 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// One line, control characters removed; cut to a readable width where a person watches.
+/// One line of visible characters; cut to a readable width where a person watches.
 pub(crate) fn one_line(text: &str) -> String {
-    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let flat = visible(text).replace(['\n', '\t'], " ");
     if !std::io::stdout().is_terminal() || flat.chars().count() <= LINE_CHARS_MAX {
         return flat.trim_end().to_owned();
     }
     flat.chars().take(LINE_CHARS_MAX - 1).chain(['…']).collect()
 }
 
-/// Text for a terminal: control characters but newline and tab removed.
+/// Text for a terminal.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || "\n\t".contains(*c)).collect()
+    visible(text)
 }

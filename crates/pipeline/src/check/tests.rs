@@ -70,6 +70,27 @@ fn overflow_of_the_output_type_is_an_infinity() {
 }
 
 #[test]
+fn a_bound_that_is_no_size_passes_nothing() {
+    for bound in [f64::INFINITY, f64::NAN, -1.0] {
+        let checked = Comparison {
+            name: "y",
+            dtype: Dtype::F32,
+            compare: Compare::Bound,
+            extents: &[1],
+            got: &f32_bytes(&[2.0]),
+            reference: &f64_bytes(&[1.0]),
+            bound: Some(&f64_bytes(&[bound])),
+            accumulation_unit: 2f64.powi(-24),
+            norm_limit: 1e9,
+            flush_denormals: false,
+            poison: Poison::Ones,
+        }
+        .run();
+        assert_eq!(checked.failure, Some(Reason::Mismatch), "{bound}");
+    }
+}
+
+#[test]
 fn exact_means_the_nearest_value_and_nothing_else() {
     let third = 1.0 / 3.0;
     assert_eq!(check(&[third as f32], &[third], Compare::Exact).failure, None);

@@ -115,6 +115,7 @@ fn every_violation_says_how_to_mend_it() {
         ("name = \"partial\"", "name = \"x\"", "the name is taken"),
         ("name = \"partial\"", "name = \"P\"", "use lower-case letters"),
         ("memset = \"partial\"", "memset = \"x\"", "only outputs and workspaces"),
+        ("[[step]]", "[[prepare]]\nmemset = \"y\"\n[[step]]", "prepare writes only prepared"),
         ("byte = 7", "byte = 300", "`byte` must be in 0..=255"),
         ("byte = 7", "grid = [\"1\"]", "a memset step has only"),
         ("kernel = \"softmax<TILE_M>\"", "", "needs either `kernel"),

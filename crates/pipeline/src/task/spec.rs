@@ -381,8 +381,9 @@ impl TaskSpec {
         let bound = |output: &Output| output.compare == Compare::Bound && output.dtype.is_float();
         let mut limits = self.classes.iter().map(|class| self.gate.nu.get(class));
         rule(
-            !self.outputs.iter().any(bound) || limits.all(|nu| nu.is_some_and(|nu| *nu > 0.0)),
-            "`gate.nu` must give a positive limit to every class in `classes`",
+            !self.outputs.iter().any(bound)
+                || limits.all(|nu| nu.is_some_and(|nu| (1e-12..=1.0).contains(nu))),
+            "`gate.nu` must give a limit in 1e-12..=1 to every class in `classes`",
         )?;
         let judged =
             |output: &Output| output.compare != Compare::IndexOfMax && output.updates.is_none();

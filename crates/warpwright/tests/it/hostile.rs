@@ -61,15 +61,15 @@ fn bad_plans() -> Vec<(String, &'static str)> {
         (plan("64)", "0)"), "Malformed/PLAN at the public case"),
         (
             plan("\"64\"]", "\"0\"]"),
-            "Malformed/PLAN at the public case `square`: step 1 (`k`), block: `0` is 0",
+            "Malformed/PLAN at the public case `headline`: step 1 (`k`), block: `0` is 0",
         ),
         (
             plan("\"64\"]", "\"-64\"]"),
-            "Malformed/PLAN at the public case `square`: step 1 (`k`), block: `-64` is -64",
+            "Malformed/PLAN at the public case `headline`: step 1 (`k`), block: `-64` is -64",
         ),
         (
             plan("\"64\"]", "\"4096\"]"),
-            "Malformed/PLAN at the public case `square`: step 1 (`k`), block",
+            "Malformed/PLAN at the public case `headline`: step 1 (`k`), block",
         ),
         (
             plan("ceil_div(rows, 64)", "rows * 9223372036854775807"),
@@ -99,7 +99,7 @@ fn bad_arguments() -> Vec<(String, &'static str)> {
         ),
         (
             plan("\"rows\", \"cols\"", "\"rows\", \"cols * 4294967296\""),
-            "Malformed/PLAN at the public case `square`: kernel `k`, argument 4",
+            "Malformed/PLAN at the public case `headline`: kernel `k`, argument 4",
         ),
         (
             plan("\"rows\", \"cols\"", "\"rows\", \"z\""),
@@ -256,11 +256,11 @@ fn the_headline_is_looked_at_too() {
 #[test]
 fn what_this_machine_lacks_is_neither_pass_nor_fail() {
     let program = Program::new();
-    let map = "[[tensor_map]]\nname = \"m\"\ntensor = \"x\"\ndims = [\"cols\", \"rows\"]\n\
+    let map = "[[tensor_map]]\nname = \"tm\"\ntensor = \"x\"\ndims = [\"cols\", \"rows\"]\n\
                strides = [\"cols * 4\"]\nbox = [\"4\", \"4\"]\n[[step]]";
-    let mapped = kernel("const float* x", "const __grid_constant__ CUtensorMap m, const float* x")
+    let mapped = kernel("const float* x", "const __grid_constant__ CUtensorMap tm, const float* x")
         .replacen("[[step]]", map, 1)
-        .replacen("\"x\", \"y\"", "\"m\", \"x\", \"y\"", 1)
+        .replacen("\"x\", \"y\"", "\"tm\", \"x\", \"y\"", 1)
         .replacen("extern", "#include <cuda.h>\nextern", 1);
     let asm = |text: &str| kernel("return;", &format!("return;\n    asm volatile(\"{text}\");"));
     let long_name = "n".repeat(60_000);
@@ -270,7 +270,7 @@ fn what_this_machine_lacks_is_neither_pass_nor_fail() {
         "[[workspace]]\nname = \"w\"\ndtype = \"f32\"\nlen = \"3000000000\"\n[[step]]",
     );
     let table = [
-        (mapped, "Unsimulatable/UNSUPPORTED the tensor map `m`"),
+        (mapped, "Unsimulatable/UNSUPPORTED the tensor map `tm`"),
         (
             asm("wgmma.fence.sync.aligned;"),
             "Unsimulatable/UNSUPPORTED kernel `k` uses `wgmma.fence",
@@ -309,4 +309,86 @@ fn a_source_that_never_compiles_ends_at_its_limit_and_the_run_goes_on() {
     let verdicts = program.verdicts();
     assert!(verdicts[0].starts_with("BuildTimeout/COMPILE"), "{}", verdicts[0]);
     assert_eq!(verdicts[1..], ["Correct ", "Correct "]);
+}
+
+/// Warps and blocks run in opposite orders in the two runs of a case, so what depends on an order
+/// that nothing guarantees shows.
+#[test]
+fn results_may_not_depend_on_the_order_of_warps_or_blocks() {
+    let program = Program::new();
+    let neighbours = reply(
+        "extern \"C\" __global__ void k(const float* x, float* y, float* stats, int rows, int cols) {
+    int row = blockIdx.x % rows;
+    const float* in = x + (size_t)row * cols;
+    if (blockIdx.x < rows) {
+        float m = -INFINITY, t = 0.0f;
+        for (int c = 0; c < cols; ++c) m = fmaxf(m, in[c]);
+        for (int c = 0; c < cols; ++c) t += expf(in[c] - m);
+        stats[2 * row] = m;
+        stats[2 * row + 1] = t;
+        return;
+    }
+    for (int c = 0; c < cols; ++c)
+        y[(size_t)row * cols + c] = expf(in[c] - stats[2 * row]) / stats[2 * row + 1];
+}",
+        "plan = 1\nprecision = \"fp32\"\n[[workspace]]\nname = \"w\"\ndtype = \"f32\"\n\
+         len = \"rows * 2\"\n[[step]]\nkernel = \"k\"\ngrid = [\"rows * 2\"]\nblock = [\"1\"]\n\
+         args = [\"x\", \"y\", \"w\", \"rows\", \"cols\"]",
+    );
+    let no_barrier = reply(
+        "extern \"C\" __global__ void k(const float* x, float* y, int rows, int cols) {
+    __shared__ float m[64], t[64];
+    int row = blockIdx.x, i = threadIdx.x;
+    const float* in = x + (size_t)row * cols;
+    if (i < 32) {
+        float largest = -INFINITY, total = 0.0f;
+        for (int c = 0; c < cols; ++c) largest = fmaxf(largest, in[c]);
+        for (int c = 0; c < cols; ++c) total += expf(in[c] - largest);
+        m[0] = largest;
+        t[0] = total;
+    }
+    for (int c = i; c < cols; c += 64) y[(size_t)row * cols + c] = expf(in[c] - m[0]) / t[0];
+}",
+        "plan = 1\nprecision = \"fp32\"\n[[step]]\nkernel = \"k\"\ngrid = [\"rows\"]\nblock = [\"64\"]\n\
+         args = [\"x\", \"y\", \"rows\", \"cols\"]",
+    );
+    let model = program.transcript(&[neighbours, no_barrier]);
+    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "2"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for verdict in program.verdicts() {
+        assert!(verdict.starts_with("Wrong/"), "{verdict}");
+    }
+}
+
+/// A kernel that does nothing at the headline has no score and never becomes the best.
+#[test]
+fn work_that_was_not_done_is_not_ranked() {
+    let program = Program::new();
+    let lazy = kernel("return;", "return;\n    if (cols > 4096) return;");
+    let model = program.transcript(&[reply(KERNEL, PLAN), lazy]);
+    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "2"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report = program.report();
+    assert_eq!(report["best"], 1);
+    assert_eq!(report["attempts"][1]["report"]["score"], "None");
+    let notes = report["attempts"][1]["report"]["notes"].to_string();
+    assert!(notes.contains("is not ranked"), "{notes}");
+}
+
+/// No byte of a file of this machine reaches the ledger, a prompt or the output.
+#[test]
+fn an_included_file_is_not_quoted() {
+    let program = Program::new();
+    let secret = program.path("secret.txt");
+    std::fs::write(&secret, "MYSECRET token = 42;\n").unwrap();
+    let include = format!("#include \"{}\"\nextern \"C\" __global__", secret.display());
+    let leaking = kernel("extern \"C\" __global__", &include);
+    let model = program.transcript(&[leaking, reply(KERNEL, PLAN)]);
+    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "2"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(program.verdicts()[0].starts_with("BuildFailed/COMPILE"), "{:?}", program.verdicts());
+    for arguments in [["show", "@last:1"], ["show", "@last:2"], ["report", "@last"]] {
+        let shown = program.call(&arguments).stdout;
+        assert!(!shown.contains("MYSECRET") && !shown.contains("secret.txt:1"), "{shown}");
+    }
 }
