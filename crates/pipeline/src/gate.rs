@@ -98,7 +98,7 @@ fn mismatch(arg: &Arg, param: &ParamFacts, task: &Task) -> Option<String> {
         (Arg::Buffer(name), _) => {
             Some(format!("the kernel takes {has}, the plan gives the pointer of `{name}`"))
         }
-        (Arg::TensorMap(_), ParamKind::Bytes { align: 64 }) if param.width == 128 => None,
+        (Arg::TensorMap(_), ParamKind::Bytes { align: 64 | 128 }) if param.width == 128 => None,
         (Arg::TensorMap(name), _) => {
             Some(format!("the kernel takes {has}, the plan gives the tensor map `{name}`"))
         }
