@@ -220,8 +220,8 @@ impl Judge {
             for (i, distribution) in
                 Distribution::search_pair(&task.spec.family).into_iter().enumerate()
             {
-                // The two runs of a case find different garbage in their outputs, and run their warps
-                // and blocks in opposite orders.
+                // The two runs of a case find different garbage in their outputs, and run their
+                // warps and blocks in opposite orders.
                 let value_seed = evaluation.index.wrapping_mul(2).wrapping_add(1);
                 let poison = if i == 0 { Poison::Ones } else { Poison::Values(value_seed) };
                 let sizes = output_sizes(&task.spec, &case.dims).map_err(broken)?;

@@ -4,6 +4,7 @@
 //! What needs a shape is in [`crate::launch`]. Every error says how to mend the plan.
 
 pub mod form;
+mod identity;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::device_facts::FACT_NAMES;
-use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::expression::{Expression, ExpressionError, RESERVED_WORDS};
 use crate::limits::{
@@ -21,6 +21,7 @@ use crate::limits::{
 use crate::task::signature::{BufferUse, Signature};
 use crate::task::spec::Precision;
 use form::{Algorithm, Diagnosis, Initial, Lifetime, OutOfBounds, PlanForm, StepForm, Swizzle};
+use identity::Identity;
 use names::{check_kernel_name, check_own_name, check_tunable};
 
 /// A checked plan. Expressions name only what they may; names are unique; caps hold.
@@ -41,15 +42,6 @@ pub struct Plan {
     pub diagnosis: Option<Diagnosis>,
     #[serde(skip)]
     identity: Identity,
-}
-
-/// Canonical texts, made once: equal for plans that differ in layout only.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Identity {
-    /// Everything that a verdict can depend on.
-    whole: String,
-    /// Everything that a run can depend on.
-    launch: String,
 }
 
 /// Scratch memory that the harness provides.
@@ -163,44 +155,6 @@ impl Plan {
         let names = self.kernels().map(|step| step.kernel.clone());
         names.filter(|name| seen.insert(name.clone())).collect()
     }
-
-    /// The canonical JSON form: equal for plans that differ in layout only.
-    #[must_use]
-    pub fn canonical(&self) -> &str {
-        &self.identity.whole
-    }
-
-    /// Identity of what runs: steps, workspaces, maps, where they apply and what they may write.
-    #[must_use]
-    pub fn launch_hash(&self, tunables: &BTreeMap<String, i64>) -> Digest {
-        hash_with_tunables("launch", &self.identity.launch, tunables)
-    }
-
-    /// Identity of what is judged: the launch, and everything that the plan declares about it.
-    #[must_use]
-    pub fn verdict_hash(&self, tunables: &BTreeMap<String, i64>) -> Digest {
-        hash_with_tunables("plan", &self.identity.whole, tunables)
-    }
-
-    fn identified(mut self) -> Result<Self, PlanError> {
-        let failed = |error: serde_json::Error| rule("plan", error.to_string());
-        let launch = (
-            (&self.steps, &self.prepare, &self.workspaces, &self.tensor_maps),
-            (&self.domain, &self.constraints, &self.in_place),
-        );
-        let launch = serde_json::to_string(&launch).map_err(failed)?;
-        let whole = serde_json::to_string(&self).map_err(failed)?;
-        self.identity = Identity { whole, launch };
-        Ok(self)
-    }
-}
-
-fn hash_with_tunables(domain: &str, text: &str, tunables: &BTreeMap<String, i64>) -> Digest {
-    let values: Vec<String> =
-        tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let parts: Vec<&[u8]> =
-        std::iter::once(text).chain(values.iter().map(String::as_str)).map(str::as_bytes).collect();
-    Digest::of_parts(domain, &parts)
 }
 
 fn check_counts(form: &PlanForm) -> Result<(), PlanError> {

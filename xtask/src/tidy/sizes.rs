@@ -10,6 +10,9 @@ const LINE_CHARS_MAX: usize = 100;
 /// Flat tables of instructions, where a split would hide the table: end of the path, function.
 const TABLES: [(&str, &str); 1] = [("ptx-sim/src/exec/alu.rs", "execute")];
 
+/// Functions that must stay on one screen: end of the path, function, lines.
+const SCREENS: [(&str, &str, usize); 1] = [("agent/src/engine.rs", "run", 40)];
+
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     tree.rust().flat_map(|file| check_file(file, &TABLES)).collect()
 }
@@ -31,12 +34,17 @@ fn check_file(file: &SourceFile, tables: &[(&str, &str)]) -> Vec<Violation> {
     let exempt = |name: &str| {
         tables.iter().any(|(path, function)| file.path.ends_with(path) && *function == name)
     };
+    let most = |name: &str| {
+        let screen = SCREENS
+            .iter()
+            .find(|(path, function, _)| file.path.ends_with(path) && *function == name);
+        screen.map_or(FUNCTION_LINES_MAX, |(_, _, lines)| *lines)
+    };
     for function in functions(&file.lexed.code) {
-        let count = function.lines();
-        if count > FUNCTION_LINES_MAX && !exempt(&function.name) {
+        let (count, most) = (function.lines(), most(&function.name));
+        if count > most && !exempt(&function.name) {
             let name = &function.name;
-            let message =
-                format!("function {name} has {count} lines, at most {FUNCTION_LINES_MAX}");
+            let message = format!("function {name} has {count} lines, at most {most}");
             found.push(Violation::new(&file.path, function.first, message));
         }
     }
@@ -61,6 +69,9 @@ mod tests {
             assert_eq!(found.len(), 1);
             assert!(found[0].message.contains(expected), "{}", found[0]);
         }
+        let loop_text = format!("fn run() {{\n{}}}", "x;\n".repeat(40));
+        let found = check(&Tree::of(&[("crates/agent/src/engine.rs", &loop_text)]));
+        assert!(found[0].message.contains("function run has 42 lines, at most 40"));
         let tree = Tree::of(&[("src/a.rs", &long_function)]);
         assert_eq!(check_file(tree.get("src/a.rs").unwrap(), &[("a.rs", "long")]), []);
         assert_eq!(check(&Tree::of(&[("a.rs", "fn short() {}\n")])), []);

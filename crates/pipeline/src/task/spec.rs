@@ -342,9 +342,6 @@ impl TaskSpec {
     }
 
     fn check_rules(&self) -> Result<(), SpecError> {
-        let rule = |holds: bool, why: &str| {
-            if holds { Ok(()) } else { Err(SpecError::Rule(why.to_owned())) }
-        };
         let on_sim = || self.cases.iter().filter(|case| case.on.contains(&Place::Sim));
         rule(self.headline().is_some(), "exactly one case must be named `headline`")?;
         rule(
@@ -368,6 +365,10 @@ impl TaskSpec {
             self.scalars.iter().all(|scalar| matches!(scalar.dtype, Dtype::F32 | Dtype::F64)),
             "scalars must be f32 or f64",
         )?;
+        self.check_gate_and_ranges()
+    }
+
+    fn check_gate_and_ranges(&self) -> Result<(), SpecError> {
         let dims = self.dim_names();
         let mut ranges = self.hidden.ranges.iter().chain(&self.hidden.sim);
         rule(
@@ -411,6 +412,10 @@ pub fn extents(shape: &[String], dims: &BTreeMap<String, i64>) -> Result<Vec<u64
         })
     };
     shape.iter().map(extent).collect()
+}
+
+fn rule(holds: bool, why: &str) -> Result<(), SpecError> {
+    if holds { Ok(()) } else { Err(SpecError::Rule(why.to_owned())) }
 }
 
 fn is_prime(value: i64) -> bool {

@@ -252,10 +252,7 @@ fn the_headline_is_looked_at_too() {
     assert_eq!(last["score"], "None");
 }
 
-/// What this machine lacks ends the attempt, never the run.
-#[test]
-fn what_this_machine_lacks_is_neither_pass_nor_fail() {
-    let program = Program::new();
+fn lacking() -> Vec<(String, &'static str)> {
     let map = "[[tensor_map]]\nname = \"tm\"\ntensor = \"x\"\ndims = [\"cols\", \"rows\"]\n\
                strides = [\"cols * 4\"]\nbox = [\"4\", \"4\"]\n[[step]]";
     let mapped = kernel("const float* x", "const __grid_constant__ CUtensorMap tm, const float* x")
@@ -269,7 +266,7 @@ fn what_this_machine_lacks_is_neither_pass_nor_fail() {
         "[[step]]",
         "[[workspace]]\nname = \"w\"\ndtype = \"f32\"\nlen = \"3000000000\"\n[[step]]",
     );
-    let table = [
+    vec![
         (mapped, "Unsimulatable/UNSUPPORTED the tensor map `tm`"),
         (
             asm("wgmma.fence.sync.aligned;"),
@@ -280,7 +277,14 @@ fn what_this_machine_lacks_is_neither_pass_nor_fail() {
         (huge, "Unsimulatable/UNSUPPORTED"),
         (long, "Malformed/PLAN"),
         (reply(KERNEL, PLAN), "Correct"),
-    ];
+    ]
+}
+
+/// What this machine lacks ends the attempt, never the run.
+#[test]
+fn what_this_machine_lacks_is_neither_pass_nor_fail() {
+    let program = Program::new();
+    let table = lacking();
     let replies: Vec<String> = table.iter().map(|(reply, _)| reply.clone()).collect();
     let model = program.transcript(&replies);
     let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "7"]);
@@ -317,7 +321,8 @@ fn a_source_that_never_compiles_ends_at_its_limit_and_the_run_goes_on() {
 fn results_may_not_depend_on_the_order_of_warps_or_blocks() {
     let program = Program::new();
     let neighbours = reply(
-        "extern \"C\" __global__ void k(const float* x, float* y, float* stats, int rows, int cols) {
+        "extern \"C\" __global__ void k(const float* x, float* y, float* stats, int rows,
+                               int cols) {
     int row = blockIdx.x % rows;
     const float* in = x + (size_t)row * cols;
     if (blockIdx.x < rows) {
@@ -349,7 +354,8 @@ fn results_may_not_depend_on_the_order_of_warps_or_blocks() {
     }
     for (int c = i; c < cols; c += 64) y[(size_t)row * cols + c] = expf(in[c] - m[0]) / t[0];
 }",
-        "plan = 1\nprecision = \"fp32\"\n[[step]]\nkernel = \"k\"\ngrid = [\"rows\"]\nblock = [\"64\"]\n\
+        "plan = 1\nprecision = \"fp32\"\n[[step]]\nkernel = \"k\"\ngrid = [\"rows\"]\n\
+         block = [\"64\"]\n\
          args = [\"x\", \"y\", \"rows\", \"cols\"]",
     );
     let model = program.transcript(&[neighbours, no_barrier]);
