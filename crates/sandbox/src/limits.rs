@@ -14,3 +14,7 @@ pub(crate) const CANCEL_POLL_MS: u64 = 50;
 pub(crate) const READ_BYTES: usize = 64 << 10;
 /// Reads from one pipe before the others get their turn.
 pub(crate) const READS_MAX: usize = 64;
+/// Tries to seal a memory that some process still has mapped.
+pub(crate) const SEAL_TRIES_MAX: u32 = 200;
+/// The wait between two of them.
+pub(crate) const SEAL_WAIT: std::time::Duration = std::time::Duration::from_millis(5);

@@ -7,9 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::error::SandboxError;
+use crate::limits::{SEAL_TRIES_MAX, SEAL_WAIT};
 
 /// One shared memory.
 ///
@@ -95,10 +96,19 @@ impl Memfd {
     ///
     /// # Errors
     ///
-    /// Some process still has it mapped for writing.
+    /// Some process still has it mapped for writing, a second later.
     pub fn seal_write(&self) -> Result<(), SandboxError> {
-        fcntl_add_seals(&self.fd, SealFlags::WRITE)
-            .map_err(|error| SandboxError::system("seal a shared memory", error))
+        for _ in 0..SEAL_TRIES_MAX {
+            match fcntl_add_seals(&self.fd, SealFlags::WRITE) {
+                // A child that another thread just forked still has our maps until it executes.
+                Err(rustix::io::Errno::BUSY) => std::thread::sleep(SEAL_WAIT),
+                other => {
+                    return other
+                        .map_err(|error| SandboxError::system("seal a shared memory", error));
+                }
+            }
+        }
+        Err(SandboxError::system("seal a shared memory", rustix::io::Errno::BUSY))
     }
 
     /// Maps it for reading; only after [`Memfd::seal_write`].
@@ -155,7 +165,11 @@ impl Region {
             unsafe { mmap(ptr::null_mut(), bytes, protection, MapFlags::SHARED, &memory.fd, 0) };
         let start = start.map_err(|error| SandboxError::system("map a shared memory", error))?;
         let start = NonNull::new(start.cast()).ok_or(SandboxError::BadSize { bytes: 0 })?;
-        Ok(Region { start, bytes })
+        let region = Region { start, bytes };
+        // SAFETY: the range is mapped, and nothing forked by this process uses its memory.
+        unsafe { madvise(region.start.as_ptr().cast(), bytes, Advice::LinuxDontFork) }
+            .map_err(|error| SandboxError::system("keep a shared memory from forks", error))?;
+        Ok(region)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Real children: scripts that misbehave, and a program that speaks the protocol.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod concurrency;
 mod endings;
 mod protocol;
 

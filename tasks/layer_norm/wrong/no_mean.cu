@@ -1,0 +1,14 @@
+// Forgets to subtract the mean.
+extern "C" __global__ void layer_norm(const float* x, const float* weight, const float* bias, float* y,
+                                      float eps, int rows, int cols) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const float* in = x + (size_t)row * cols;
+    float* out = y + (size_t)row * cols;
+    float mean = 0.0f, squares = 0.0f;
+    for (int c = 0; c < cols; ++c) mean += in[c];
+    mean /= cols;
+    for (int c = 0; c < cols; ++c) squares += (in[c] - mean) * (in[c] - mean);
+    float scale = rsqrtf(squares / cols + eps);
+    for (int c = 0; c < cols; ++c) out[c] = in[c] * scale * weight[c] + bias[c];
+}

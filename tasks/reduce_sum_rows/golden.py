@@ -1,0 +1,22 @@
+"""Makes golden.json with exact rational sums. Run: python3 golden.py > golden.json"""
+import fractions
+import json
+import struct
+
+ROWS, COLS = 5, 12
+
+
+def bits(form, value):
+    return struct.pack(form, value).hex()
+
+
+x = [((i * 67) % 31 - 15) / 3.0 * 2.0 ** (i % 7) for i in range(ROWS * COLS)]
+x = [struct.unpack(">f", struct.pack(">f", v))[0] for v in x]
+y = [float(sum(map(fractions.Fraction, x[r * COLS:(r + 1) * COLS]))) for r in range(ROWS)]
+print(json.dumps({
+    "golden": 1,
+    "made_by": "golden.py: Python fractions, exact",
+    "dims": {"rows": ROWS, "cols": COLS},
+    "inputs": {"x": [bits(">f", v) for v in x]},
+    "outputs": {"y": [bits(">d", v) for v in y]},
+}, indent=1))
