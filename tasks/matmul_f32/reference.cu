@@ -1,6 +1,12 @@
 // One thread per element of c, exact products summed with compensation in fp64.
 #include "reference.cuh"
 
+#ifndef WW_MUTANT
+#define WW_MUTANT 0
+#endif
+
+__device__ double tf32(double v) { return __int_as_float(__float_as_int((float)v) & 0xffffe000); }
+
 extern "C" __global__ void matmul_reference(const float* a, const float* b, double* c_ref,
                                             double* c_bound, long long m, long long n,
                                             long long k) {
@@ -9,8 +15,9 @@ extern "C" __global__ void matmul_reference(const float* a, const float* b, doub
     if (column >= n) return;
     ww_sum total;
     double magnitude = 0.0;
-    for (long long i = 0; i < k; ++i) {
+    for (long long i = 0; i < k - (WW_MUTANT == 1 && k > 1); ++i) {
         double p = ww_load(a, row * k + i), q = ww_load(b, i * n + column);
+        if (WW_MUTANT == 2) p = tf32(p), q = tf32(q);
         total.add_product(p, q);
         magnitude += fabs(p * q);
     }

@@ -1,6 +1,10 @@
 // One thread per row, three passes in fp64: slow and plainly right.
 #include "reference.cuh"
 
+#ifndef WW_MUTANT
+#define WW_MUTANT 0
+#endif
+
 extern "C" __global__ void softmax_reference(const float* x, double* y_ref, double* y_bound,
                                              long long rows, long long cols) {
     long long row = (long long)blockIdx.x * blockDim.x + threadIdx.x;
@@ -16,12 +20,12 @@ extern "C" __global__ void softmax_reference(const float* x, double* y_ref, doub
     }
 
     ww_sum total;
-    for (long long c = 0; c < cols; ++c) total.add(exp(ww_load(in, c) - largest));
+    for (long long c = 0; c < cols - (WW_MUTANT == 1 && cols > 1); ++c) total.add(exp(ww_load(in, c) - largest));
 
     // The error of an fp32 softmax grows with the sum's length and with the exponent's size.
     double scale = 8.0 * (sqrt((double)cols) + (largest - smallest));
     for (long long c = 0; c < cols; ++c) {
-        double y = exp(ww_load(in, c) - largest) / total.value();
+        double y = exp(ww_load(in, c) - largest) / (WW_MUTANT == 2 ? 1.0 : total.value());
         y_ref[row * cols + c] = y;
         y_bound[row * cols + c] = scale * y;
     }

@@ -28,7 +28,7 @@ pub struct Engine<L> {
     pub interrupt: Interrupt,
     /// Told of every step; must not block.
     pub observer: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
-    /// Calls that this process submitted: those of a dead one are lost unless the provider can tell.
+    /// Calls that this process submitted: those of a dead one are lost where nobody can tell.
     pub sent_here: Mutex<HashSet<CallId>>,
 }
 

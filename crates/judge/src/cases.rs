@@ -104,7 +104,7 @@ pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, 
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn drawn_inputs(
+pub(crate) fn drawn_inputs(
     task: &Task,
     dims: &BTreeMap<String, i64>,
     distribution: Distribution,

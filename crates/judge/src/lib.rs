@@ -4,6 +4,7 @@
 //! and has the outputs compared in a process where the candidate never was. A bad kernel is a
 //! verdict; [`JudgeError`] means that the machine, the task's reference or this program is broken.
 
+mod admission;
 mod build;
 mod cases;
 mod children;
@@ -16,6 +17,7 @@ mod reference;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+pub use admission::{MutantOutcome, MutantReport, RATIO_MIN};
 pub use build::Build;
 pub use error::JudgeError;
 pub use evaluate::{Evaluation, Judgement};

@@ -85,15 +85,43 @@ impl Judge {
         inputs: &Tensors,
         cancel: &CancelFlag,
     ) -> Result<Tensors, JudgeError> {
-        let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
         let build = self.reference_build(task, cancel)?;
+        self.run_reference(task, &build, dims, inputs, cancel)
+    }
+
+    /// Runs the reference as it is when `defines` are given to the compiler besides.
+    pub(crate) fn mutated_reference(
+        &self,
+        task: &Task,
+        dims: &BTreeMap<String, i64>,
+        inputs: &Tensors,
+        defines: &BTreeMap<String, i64>,
+        cancel: &CancelFlag,
+    ) -> Result<Tensors, JudgeError> {
+        let plan = &task.reference.plan;
+        let mut tunables = plan.default_tunables();
+        tunables.extend(defines.clone());
+        let names = plan.kernel_names();
+        let build = self.compile(&task.reference.source, &tunables, &names, cancel)?;
+        self.run_reference(task, &build, dims, inputs, cancel)
+    }
+
+    fn run_reference(
+        &self,
+        task: &Task,
+        build: &Build,
+        dims: &BTreeMap<String, i64>,
+        inputs: &Tensors,
+        cancel: &CancelFlag,
+    ) -> Result<Tensors, JudgeError> {
+        let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
         let facts = build.facts.as_ref().ok_or_else(|| broken("it has no build".to_owned()))?;
         let sizes = reference_sizes(&task.spec, dims).map_err(broken)?;
         let outputs =
             Tensors::room("expected", sizes.iter().map(|(name, _, bytes)| (name.clone(), *bytes)))?;
         let plan = self.reference_plan(task, dims)?;
-        let request = self.reference_request(&build, facts, plan, inputs, &outputs, &sizes);
-        let [ptx, cubin] = image_memfds(&build)?;
+        let request = self.reference_request(build, facts, plan, inputs, &outputs, &sizes);
+        let [ptx, cubin] = image_memfds(build)?;
         let bulk = [&ptx, &cubin, &inputs.memfd, &outputs.memfd];
         let end = self.call(ChildKind::Reference, &request, &bulk, &REFERENCE_LIMITS, cancel)?;
         let report: RunReport = match end {

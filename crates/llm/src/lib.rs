@@ -2,8 +2,8 @@
 //!
 //! A provider works by tickets: [`Llm::submit`] hands over a request and returns a ticket that
 //! survives a restart, [`Llm::poll`] asks for the reply. [`complete()`] does both for callers that
-//! wait. Nothing here knows budgets, retries or the ledger: the caller stores that a call may be sent
-//! before it submits, and the ticket before it polls.
+//! wait. Nothing here knows budgets, retries or the ledger: the caller stores that a call may go
+//! out before it submits, and the ticket before it polls.
 //!
 //! Start at [`Llm`]; [`ReplayModel`] is the provider that answers from a recorded transcript.
 

@@ -42,8 +42,6 @@ pub enum StoreError {
     UnknownTask { hash: String },
     #[error("attempt {seq} cannot be {action}: it is {found}; read it again and go on from there")]
     WrongState { seq: u32, action: &'static str, found: String },
-    #[error("run {run} already has {what}, and it is a different one; start a new run")]
-    AlreadySet { run: String, what: &'static str },
     #[error("{what} cannot be stored: {why}; this is a defect of the caller")]
     Unstorable { what: &'static str, why: String },
     #[error("{ledger}: {why}; if it happens again, check the disk and the file")]
@@ -80,7 +78,6 @@ impl StoreError {
             | Self::UnknownAttempt { .. }
             | Self::UnknownTask { .. }
             | Self::WrongState { .. }
-            | Self::AlreadySet { .. }
             | Self::Unstorable { .. } => {}
         }
         self

@@ -63,6 +63,9 @@ pub(crate) enum Command {
     Show(SelectArgs),
     /// Print a run's report in Markdown (with --json: as JSON)
     Report(SelectArgs),
+    /// Work on tasks
+    #[command(subcommand)]
+    Task(TaskCommand),
     /// Check that a run's log of events was not changed
     #[command(subcommand)]
     Ledger(LedgerCommand),
@@ -113,18 +116,30 @@ pub(crate) struct ResumeArgs {
     /// The run: an id, the start of one, or @last
     #[arg(default_value = "@last")]
     pub(crate) run: String,
-    /// Raise the number of attempts
+    /// Set the number of attempts that the run may make in all
     #[arg(long, value_name = "N", value_parser = attempts())]
     pub(crate) attempts: Option<u32>,
     /// Another transcript to go on with, as replay:FILE
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
+    /// Take replayed replies that were recorded for another prompt
+    #[arg(long)]
+    pub(crate) allow_drift: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SelectArgs {
     /// RUN, RUN:SEQ, RUN:best or TASK@best; RUN is an id, the start of one, or @last
     pub(crate) selector: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TaskCommand {
+    /// Let a task prove itself: golden case, wrong kernels, and mutants of its reference
+    Check {
+        /// Built-in tasks or task folders; all built-in ones when none is named
+        tasks: Vec<String>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

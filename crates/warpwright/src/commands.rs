@@ -2,14 +2,16 @@
 
 mod doctor;
 mod drive;
+mod ending;
 mod ledger;
 mod manual;
 mod report;
 mod show;
 mod status;
+mod tasks;
 mod toolchains;
 
-use crate::cli::{Cli, Command, LedgerCommand, ToolchainCommand};
+use crate::cli::{Cli, Command, LedgerCommand, TaskCommand, ToolchainCommand};
 use crate::outcome::Outcome;
 use crate::settings::Places;
 
@@ -26,6 +28,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Ledger(LedgerCommand::Verify(args)) => {
             ledger::verify(&places, args.selector.as_deref()).await
         }
+        Command::Task(TaskCommand::Check { tasks }) => tasks::check(&places, &tasks).await,
         Command::Toolchain(ToolchainCommand::Install) => toolchains::install(&places),
         Command::Toolchain(ToolchainCommand::List) => toolchains::list(&places),
         Command::Doctor => doctor::perform(&places).await,

@@ -4,19 +4,27 @@
 pub(crate) const LEDGER: &str = "WARPWRIGHT_LEDGER";
 /// Overrides the cache folder.
 pub(crate) const CACHE: &str = "WARPWRIGHT_CACHE";
-/// For tests: `STATE:SEQ` kills this process with SIGKILL right after that state is durable.
+/// For tests: `POINT:SEQ` kills this process with SIGKILL right after that point of the attempt. A
+/// point is a durable state, or `submitted`, `ticketed`, `failed`, `lost`.
 pub(crate) const KILL_AT: &str = "WARPWRIGHT_KILL_AT";
 /// For tests: a file to which a replayed model appends one line for each question.
 pub(crate) const REPLAY_JOURNAL: &str = "WARPWRIGHT_REPLAY_JOURNAL";
 const DATA_HOME: &str = "XDG_DATA_HOME";
 const CACHE_HOME: &str = "XDG_CACHE_HOME";
 const HOME: &str = "HOME";
+/// Set by cargo for what it runs.
+const CARGO: &str = "CARGO";
 
 use std::path::PathBuf;
 
 /// The value of a variable; `None` when it is unset or empty.
 pub(crate) fn value(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// How a person calls this program, for hints.
+pub(crate) fn program_name() -> &'static str {
+    if value(CARGO).is_some() { "cargo run --release --" } else { "warpwright" }
 }
 
 /// Where user data goes: `$XDG_DATA_HOME`, `~/.local/share`, or `./.warpwright` without a home.

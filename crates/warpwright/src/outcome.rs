@@ -149,6 +149,9 @@ fn exit_of(error: &anyhow::Error) -> Exit {
     if let Some(error) = error.downcast_ref::<StoreError>() {
         return exit_of_store(error);
     }
+    if let Some(error) = error.downcast_ref::<JudgeError>() {
+        return exit_of_judge(error);
+    }
     match error.downcast_ref::<AgentError>() {
         Some(AgentError::Store(error)) => exit_of_store(error),
         Some(AgentError::Judge(error)) => exit_of_judge(error),
@@ -176,7 +179,7 @@ fn exit_of_store(error: &StoreError) -> Exit {
         StoreError::Absent { .. } | StoreError::UnknownRun { .. } => Exit::BadInput,
         StoreError::AmbiguousRun { .. } | StoreError::UnknownAttempt { .. } => Exit::BadInput,
         StoreError::UnknownTask { .. } => Exit::BadInput,
-        StoreError::WrongState { .. } | StoreError::AlreadySet { .. } => Exit::OurError,
+        StoreError::WrongState { .. } => Exit::OurError,
         StoreError::Unstorable { .. } | StoreError::Failed { .. } => Exit::OurError,
     }
 }

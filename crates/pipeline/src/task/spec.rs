@@ -40,6 +40,8 @@ pub struct TaskSpec {
     pub roofline: Roofline,
     #[serde(rename = "case")]
     pub cases: Vec<Case>,
+    #[serde(default, rename = "mutant")]
+    pub mutants: Vec<ProgramMutant>,
     pub hidden: Hidden,
 }
 
@@ -150,6 +152,14 @@ pub struct Case {
     pub dims: BTreeMap<String, i64>,
     pub weight: f64,
     pub on: Vec<Place>,
+}
+
+/// A wrong reference: `reference.cu` compiled with `-DWW_MUTANT=id`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramMutant {
+    pub id: i64,
+    pub name: String,
 }
 
 /// Where a case runs.

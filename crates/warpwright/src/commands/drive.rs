@@ -1,16 +1,18 @@
 //! `demo`, `run` and `resume`: everything that drives the loop.
 
-use agent::{Interrupt, Progress, RunEnd};
+use agent::{Interrupt, Progress};
 use anyhow::Context;
-use judge::judge_hash;
+use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use pipeline::attempt::State;
-use pipeline::next_step::{SearchLimits, StopReason};
+use pipeline::next_step::SearchLimits;
 use pipeline::report::Score;
+use pipeline::task::Task;
 use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunRow, RunState, Store};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{ResumeArgs, RunArgs};
-use crate::outcome::{Exit, Outcome, bad_input};
+use crate::commands::ending;
+use crate::outcome::{Outcome, bad_input};
 use crate::settings::{ModelSetting, Places, RunSettings};
 use crate::wiring::{self, LoadedTask, Parts};
 use crate::{embedded, terminal};
@@ -59,7 +61,7 @@ async fn start(
     // Bad input must be known before a run is stored.
     wiring::model(&settings.model)?;
     let toolchain = wiring::toolchain(places)?;
-    let judge = wiring::judge(&toolchain)?;
+    let judge = prove_reference(wiring::judge(&toolchain)?, &loaded.task).await?;
     let store = wiring::ledger(places).await?;
     let settings_json = settings.to_json()?;
     let seed_json = serde_json::to_string(&wiring::seed_text(&seed))?;
@@ -114,9 +116,12 @@ fn resumed_settings(row: &RunRow, args: &ResumeArgs) -> anyhow::Result<RunSettin
     if let Some(attempts_max) = args.attempts {
         settings.limits.attempts_max = attempts_max;
     }
+    let was_strict = matches!(settings.model, ModelSetting::Replay { strict: true, .. });
     if let Some(model) = &args.model {
-        let strict = matches!(settings.model, ModelSetting::Replay { strict: true, .. });
-        settings.model = ModelSetting::parse(model, strict)?;
+        settings.model = ModelSetting::parse(model, was_strict)?;
+    }
+    if let ModelSetting::Replay { strict, .. } = &mut settings.model {
+        *strict &= !args.allow_drift;
     }
     Ok(settings)
 }
@@ -150,13 +155,36 @@ async fn drive(
     let interrupts = listen(engine.interrupt.clone())?;
     let end = engine.run(run).await;
     interrupts.abort();
-    let end = end?;
-    print_end(places, &store, run, &end).await?;
-    Ok(match end {
-        RunEnd::Finished(StopReason::AttemptsSpent) => Outcome::done(),
-        RunEnd::Provider { .. } => Outcome::ended(Exit::BudgetEnded, end.describe()),
-        RunEnd::Interrupted => Outcome::ended(Exit::Interrupted, end.describe()),
+    let ended = match end {
+        Ok(end) => ending::print(places, &store, run, &end).await,
+        Err(error) => Err(error.into()),
+    };
+    // Folds the write-ahead log into the file, so that the ledger is one file again.
+    store.close().await;
+    ended
+}
+
+/// Starts only from a reference that reproduces its golden case: everything is judged by it.
+async fn prove_reference(judge: Judge, task: &Task) -> anyhow::Result<Judge> {
+    let owned = task.clone();
+    let (judge, checked) = tokio::task::spawn_blocking(move || {
+        let checked = judge.check_golden(&owned, &CancelFlag::default());
+        (judge, checked)
     })
+    .await?;
+    let report = checked?;
+    let Some(first) = report.deviations.first() else { return Ok(judge) };
+    let why = format!(
+        "{} of {} golden values differ; `{}` at {}: the reference gives {}, golden.json says {}; \
+         mend one of them, `task check` shows the rest",
+        report.deviations.len(),
+        report.compared,
+        first.output,
+        first.index,
+        first.reference,
+        first.golden
+    );
+    Err(JudgeError::Reference { task: task.spec.name.clone(), why }.into())
 }
 
 /// Ctrl-C or SIGTERM once: stop after the step in hand; twice: at once.
@@ -206,47 +234,12 @@ pub(crate) fn attempt_line(attempt: &AttemptRow) -> String {
         return format!("#{:<3} {asked:<12} in hand: {}", attempt.ask.seq, attempt.state.name());
     };
     let report = attempt.judgement.as_ref().and_then(|judgement| judgement.report.as_ref());
-    let detail = match report.map(|report| &report.score) {
+    let mut detail = match report.map(|report| &report.score) {
         Some(score @ Score::Estimated(_)) if verdict.is_correct() => score.describe(),
         _ => verdict.detail.lines().next().unwrap_or_default().to_owned(),
     };
-    format!("#{:<3} {asked:<12} {:<20} {detail}", attempt.ask.seq, verdict.to_string())
-}
-
-async fn print_end(
-    places: &Places,
-    store: &Store,
-    run: &RunId,
-    end: &RunEnd,
-) -> anyhow::Result<()> {
-    let summary = store.run_summary(run).await?;
-    terminal::line(&format!("\nEnded: {}.", end.describe()));
-    match summary.best_seq {
-        None => terminal::line("No attempt is correct yet."),
-        Some(seq) => {
-            let best = store.attempt_detail(run, seq).await?.attempt;
-            terminal::line(&format!("\nBest: {}\n", attempt_line(&best).trim_end()));
-            if let Some(candidate) = &best.candidate {
-                terminal::line(&terminal::plain(&candidate.source));
-                terminal::line(&terminal::plain(&candidate.plan_text));
-            }
-        }
+    if let Some(report) = report.filter(|report| verdict.is_correct() && !report.notes.is_empty()) {
+        detail = format!("{detail}; {}", report.notes.join("; "));
     }
-    terminal::line(&format!("Ledger: {}", places.ledger.display()));
-    terminal::line(&format!("Run:    {run}\n"));
-    terminal::line("Next:");
-    terminal::line("  warpwright show @last:2      one attempt: prompt, reply, build, findings");
-    terminal::line("  warpwright report @last      the run as Markdown");
-    match end {
-        RunEnd::Finished(_) => terminal::line("  warpwright run softmax_rows --model replay:FILE"),
-        RunEnd::Provider { .. } => {
-            terminal::line(
-                "  warpwright resume @last --model replay:FILE   with a longer transcript",
-            );
-        }
-        RunEnd::Interrupted => {
-            terminal::line("  warpwright resume @last      go on where it stopped")
-        }
-    }
-    Ok(())
+    format!("#{:<3} {asked:<12} {:<25} {detail}", attempt.ask.seq, verdict.to_string())
 }

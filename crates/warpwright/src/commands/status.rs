@@ -1,6 +1,6 @@
 //! `status`: the runs, or where one stands.
 
-use store::{RunSummary, Store};
+use store::{RunRow, RunState, RunSummary, Store};
 
 use crate::limits::RUNS_LISTED_MAX;
 use crate::outcome::Outcome;
@@ -14,7 +14,7 @@ pub(crate) async fn perform(places: &Places, selector: Option<&str>) -> anyhow::
         None => list(&store).await?,
         Some(_) => {
             let selected = selector::resolve(&store, selector).await?;
-            show(&store.run_summary(&selected.run).await?);
+            show(&store, &store.run_summary(&selected.run).await?);
         }
     }
     Ok(Outcome::done())
@@ -30,7 +30,7 @@ async fn list(store: &Store) -> anyhow::Result<()> {
         terminal::line(&terminal::one_line(&format!(
             "{}  {:<9} {:<16} {reason}",
             run.id,
-            run.state.name(),
+            state(store, run),
             run.task_name
         )));
     }
@@ -40,12 +40,22 @@ async fn list(store: &Store) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(summary: &RunSummary) {
+/// The state in a word; a run that nobody drives any more is not running.
+fn state(store: &Store, run: &RunRow) -> &'static str {
+    match run.state {
+        RunState::Running if store.lock_run(&run.id).is_ok() => "died",
+        other => other.name(),
+    }
+}
+
+fn show(store: &Store, summary: &RunSummary) {
     let run = &summary.run;
     terminal::line(&format!("run       {}", run.id));
     terminal::line(&format!("task      {}", run.task_name));
     let reason = run.reason.as_deref().map_or_else(String::new, |reason| format!(" ({reason})"));
-    terminal::line(&format!("state     {}{reason}", run.state.name()));
+    let state = state(store, run);
+    let hint = if state == "died" { "; `resume` goes on from its last step" } else { "" };
+    terminal::line(&format!("state     {state}{reason}{hint}"));
     let kinds = summary.verdicts.iter();
     let mut verdicts: Vec<_> =
         kinds.map(|(kind, count)| format!("{} {count}", kind.name())).collect();

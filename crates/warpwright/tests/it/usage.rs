@@ -11,11 +11,7 @@ fn bad_input_is_named_with_the_way_out() {
     let empty = program.path("empty");
     std::fs::create_dir(&empty).unwrap();
     for (arguments, code, part) in [
-        (
-            vec!["run", "absent", "--model", "replay:x"],
-            2,
-            "no task `absent`: built in are softmax_rows",
-        ),
+        (vec!["run", "absent", "--model", "replay:x"], 2, "no task `absent`: built in are "),
         (vec!["run", "softmax_rows", "--model", "gpt"], 2, "write replay:FILE"),
         (vec!["run", "softmax_rows", "--model", "replay:/absent"], 2, "/absent"),
         (vec!["run", "softmax_rows", "--model", &notes], 2, "transcript"),

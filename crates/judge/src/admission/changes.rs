@@ -1,0 +1,174 @@
+//! The changed arrays: outputs and inputs as each kind of mutant makes them.
+
+use pipeline::dtype::Dtype;
+use pipeline::task::Task;
+use pipeline::task::spec::{Input, Output, Precision, extents};
+
+use super::{Mutant, Setting, broken, reference_name};
+use crate::JudgeError;
+use crate::cases::{Tensors, input_sizes};
+
+/// Inputs under an input mutant; `None` where it changes nothing or does not apply.
+pub(super) fn changed_inputs(
+    task: &Task,
+    mutant: &Mutant,
+    setting: &Setting<'_>,
+) -> Result<Option<Tensors>, JudgeError> {
+    let sizes =
+        input_sizes(&task.spec, &setting.case.dims).map_err(|error| broken(task, &error))?;
+    let mut changed = Tensors::room("mutant", sizes.into_iter())?;
+    let (own, other) = (setting.inputs.memfd.map()?, setting.other_inputs.memfd.map()?);
+    let mut applies = false;
+    for input in &task.spec.inputs {
+        let (offset, bytes) = changed.places[&input.name];
+        let range = offset as usize..(offset + bytes) as usize;
+        let content = match mutant {
+            Mutant::IndependentInput(name) if *name == input.name => other[range.clone()].to_vec(),
+            Mutant::ConstantInput(name, value) if *name == input.name => {
+                constant(input, *value, bytes)
+            }
+            Mutant::RoundedInputs(dtype) if input.dtype.bits() > dtype.bits() => {
+                rounded(input, *dtype, &own[range.clone()])
+            }
+            _ => own[range.clone()].to_vec(),
+        };
+        applies |= content != own[range];
+        changed.memfd.fill(offset as usize, &content)?;
+    }
+    changed.memfd.seal_write()?;
+    Ok(applies.then_some(changed))
+}
+
+fn constant(input: &Input, value: f64, bytes: u64) -> Vec<u8> {
+    let width = (input.dtype.bits() / 8).max(1) as usize;
+    let element = input.dtype.encode(value).to_le_bytes();
+    element[..width].iter().copied().cycle().take(bytes as usize).collect()
+}
+
+fn rounded(input: &Input, dtype: Dtype, bytes: &[u8]) -> Vec<u8> {
+    if !input.dtype.is_float() {
+        return bytes.to_vec();
+    }
+    let width = (input.dtype.bits() / 8) as usize;
+    let elements = bytes.chunks_exact(width).map(|element| {
+        let value = input.dtype.decode(input.dtype.element_bits(element, 0).unwrap_or(0));
+        input.dtype.encode(dtype.decode(dtype.encode(value)))
+    });
+    elements.flat_map(|bits| bits.to_le_bytes().into_iter().take(width)).collect()
+}
+
+/// Outputs under an array mutant; `None` where it does not apply.
+pub(super) fn changed_outputs(
+    task: &Task,
+    mutant: &Mutant,
+    setting: &Setting<'_>,
+) -> Result<Option<Tensors>, JudgeError> {
+    let places = setting.expected.places.iter();
+    let sizes = places.map(|(name, (_, bytes))| (name.clone(), *bytes));
+    let mut changed = Tensors::room("mutant", sizes)?;
+    let expected = setting.expected.memfd.map()?;
+    let inputs = setting.inputs.memfd.map()?;
+    for output in &task.spec.outputs {
+        let (offset, bytes) = setting.expected.places[&reference_name(output)];
+        let words = &expected[offset as usize..(offset + bytes) as usize];
+        let values: Vec<u64> = words.chunks_exact(8).map(word_bits).collect();
+        let shape = extents(&output.shape, &setting.case.dims).map_err(|e| broken(task, &e))?;
+        let changed_values = match mutant {
+            Mutant::CopyOfInput(name) => copied(task, output, name, setting, &inputs),
+            other => {
+                let tolerance = middle_tolerance(task, output, setting, &expected, values.len());
+                changed_array(other, output, &values, &shape, tolerance)
+            }
+        };
+        let Some(changed_values) = changed_values else { return Ok(None) };
+        let content: Vec<u8> = changed_values.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+        let (offset, _) = changed.places[&reference_name(output)];
+        changed.memfd.fill(offset as usize, &content)?;
+    }
+    changed.memfd.seal_write()?;
+    Ok(Some(changed))
+}
+
+fn word_bits(word: &[u8]) -> u64 {
+    Dtype::F64.element_bits(word, 0).unwrap_or(0)
+}
+
+fn changed_array(
+    mutant: &Mutant,
+    output: &Output,
+    values: &[u64],
+    shape: &[u64],
+    tolerance: f64,
+) -> Option<Vec<u64>> {
+    let float = output.dtype.is_float();
+    let mut changed = values.to_vec();
+    let last = changed.len().checked_sub(1)?;
+    match mutant {
+        Mutant::Zeros => changed.fill(0),
+        Mutant::Mean if float => {
+            let sum: f64 = values.iter().map(|bits| f64::from_bits(*bits)).sum();
+            changed.fill((sum / values.len() as f64).to_bits());
+        }
+        Mutant::RolledByOne => changed.rotate_right(1),
+        Mutant::LastElementUnwritten => changed[last] = 0,
+        Mutant::LastColumnUnwritten => {
+            let columns = usize::try_from(*shape.last()?).ok()?.max(1);
+            changed.iter_mut().skip(columns - 1).step_by(columns).for_each(|bits| *bits = 0);
+        }
+        Mutant::OneElementOff if float => {
+            let value = f64::from_bits(changed[last / 2]);
+            // Without a tolerance, the next value of the output's type.
+            let next = output.dtype.decode(output.dtype.encode(value) + 1);
+            let off = if tolerance > 0.0 { value + 20.0 * tolerance } else { next };
+            changed[last / 2] = off.to_bits();
+        }
+        Mutant::OneElementOff => changed[last / 2] ^= 1,
+        Mutant::Mean | Mutant::CopyOfInput(_) | Mutant::IndependentInput(_) => return None,
+        Mutant::ConstantInput(..) | Mutant::RoundedInputs(_) | Mutant::Program(..) => return None,
+    }
+    Some(changed)
+}
+
+/// Tolerance of the middle element; 0 where the comparison is exact.
+fn middle_tolerance(
+    task: &Task,
+    output: &Output,
+    setting: &Setting<'_>,
+    expected: &[u8],
+    elements: usize,
+) -> f64 {
+    let bound = setting.expected.places.get(&format!("{}_bound", output.name));
+    let (Some((offset, _)), Some(last)) = (bound, elements.checked_sub(1)) else { return 0.0 };
+    let at = |offset: u64| word_value(expected, offset as usize + 8 * (last / 2));
+    let value = at(setting.expected.places[&reference_name(output)].0);
+    let class = task.spec.classes.first().copied().unwrap_or(Precision::Fp32);
+    task.spec.accumulation_unit(class) * at(*offset)
+        + 1.01 * output.dtype.unit_roundoff() * value.abs()
+        + output.dtype.smallest_subnormal()
+}
+
+fn word_value(bytes: &[u8], start: usize) -> f64 {
+    bytes.get(start..start + 8).map_or(0.0, |word| f64::from_bits(word_bits(word)))
+}
+
+/// An input of the output's own shape, as if it had been copied there.
+fn copied(
+    task: &Task,
+    output: &Output,
+    name: &str,
+    setting: &Setting<'_>,
+    inputs: &[u8],
+) -> Option<Vec<u64>> {
+    let input = task.spec.inputs.iter().find(|input| input.name == name)?;
+    if input.shape != output.shape || input.dtype != output.dtype {
+        return None;
+    }
+    let (offset, bytes) = *setting.inputs.places.get(name)?;
+    let content = &inputs[offset as usize..(offset + bytes) as usize];
+    let width = (input.dtype.bits() / 8).max(1) as usize;
+    let values = content.chunks_exact(width).map(|element| {
+        let bits = input.dtype.element_bits(element, 0).unwrap_or(0);
+        if input.dtype.is_float() { input.dtype.decode(bits).to_bits() } else { bits }
+    });
+    Some(values.collect())
+}
