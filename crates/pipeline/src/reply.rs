@@ -118,6 +118,15 @@ pub fn candidate_of_parts(
     Ok(Candidate::new(source, plan, checked))
 }
 
+/// The reply that holds this source and plan, as a model would send it.
+#[must_use]
+pub fn compose(source: &str, plan: &str) -> String {
+    let longest = |text: &str| text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let mark = "`".repeat(longest(source).max(longest(plan)).max(2) + 1);
+    let fence = |word: &str, text: &str| format!("{mark}{word}\n{}\n{mark}\n", text.trim_end());
+    format!("{}\n{}", fence("cuda", source), fence("toml", plan))
+}
+
 #[derive(Default)]
 struct FoundFences {
     cuda: Vec<String>,
@@ -182,7 +191,7 @@ fn is_closed(block: &str) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Malformed, fences};
+    use super::{Malformed, compose, fences};
 
     const GOOD: &str =
         "Because.\n\n```cuda\n__global__ void k() {}\n```\n\n```toml\nplan = 1\n```\n";
@@ -203,6 +212,15 @@ mod tests {
             1,
         );
         assert_eq!(fences(&quoted).unwrap().source, "__global__ void k() {}\n");
+    }
+
+    #[test]
+    fn what_is_composed_is_found_again() {
+        for source in ["__global__ void k() {}", "// ```cuda\n```` `x`\nint y;"] {
+            let found = fences(&compose(source, "plan = 1\n")).unwrap();
+            assert_eq!(found.source.trim_end(), source);
+            assert_eq!(found.plan, "plan = 1\n");
+        }
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Demo,
     /// Let a model write kernels for a task until its attempts are spent
     Run(RunArgs),
+    /// Judge one kernel of your own: a reply (.md) or a folder with kernel.cu and plan.toml
+    Evaluate(EvaluateArgs),
     /// Go on with a run that was interrupted, killed, or whose model could not go on
     Resume(ResumeArgs),
     /// List the runs, or show where one stands
@@ -106,6 +108,17 @@ pub(crate) struct RunArgs {
     /// Treat a replayed reply that was recorded for another prompt as an error
     #[arg(long)]
     pub(crate) strict_replay: bool,
+    /// 64 hexadecimal digits from which all inputs are drawn [default: fresh random ones]
+    #[arg(long, value_name = "HEX")]
+    pub(crate) seed: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EvaluateArgs {
+    /// A built-in task's name, or a task folder
+    pub(crate) task: String,
+    /// A file as a model would reply, or a folder with kernel.cu and plan.toml
+    pub(crate) candidate: PathBuf,
     /// 64 hexadecimal digits from which all inputs are drawn [default: fresh random ones]
     #[arg(long, value_name = "HEX")]
     pub(crate) seed: Option<String>,

@@ -6,6 +6,7 @@ use anyhow::Context;
 use device::toolchain::Choice;
 use pipeline::next_step::SearchLimits;
 use serde::{Deserialize, Serialize};
+use store::RunKind;
 
 use crate::cli::Cli;
 use crate::environment;
@@ -34,6 +35,11 @@ impl RunSettings {
 pub(crate) enum ModelSetting {
     /// The transcript inside this program.
     Demo,
+    /// A person: one kernel, from a reply or a folder.
+    Candidate {
+        task: String,
+        path: PathBuf,
+    },
     Replay {
         file: PathBuf,
         strict: bool,
@@ -66,6 +72,14 @@ impl Places {
 }
 
 impl ModelSetting {
+    /// What kind of run it makes.
+    pub(crate) fn run_kind(&self) -> RunKind {
+        match self {
+            Self::Demo | Self::Replay { .. } => RunKind::Replay,
+            Self::Candidate { .. } => RunKind::Manual,
+        }
+    }
+
     /// Reads the value of `--model`.
     pub(crate) fn parse(text: &str, strict: bool) -> anyhow::Result<Self> {
         match text.split_once(':') {

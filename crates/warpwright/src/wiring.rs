@@ -10,9 +10,11 @@ use device::toolchain::{self, Toolchain};
 use judge::{Judge, JudgeConfig, RunSeed};
 use llm::ReplayModel;
 use pipeline::device_facts::DeviceFacts;
+use pipeline::limits::{PLAN_BYTES_MAX, REPLY_BYTES_MAX, SOURCE_BYTES_MAX};
+use pipeline::reply;
 use pipeline::task::Task;
 use pipeline::template::Templates;
-use pipeline::transcript;
+use pipeline::transcript::{self, Entry, Usage};
 use rustix::process::{Signal, getpid, kill_process};
 use store::{RunId, Store};
 
@@ -153,6 +155,9 @@ pub(crate) fn model(setting: &ModelSetting) -> anyhow::Result<ReplayModel> {
         ModelSetting::Demo => {
             ReplayModel::of_entries(transcript::parse(embedded::DEMO_TRANSCRIPT)?)
         }
+        ModelSetting::Candidate { task, path } => {
+            ReplayModel::of_entries(vec![person_entry(task, read_candidate(path)?)])
+        }
         ModelSetting::Replay { file, strict } => {
             ReplayModel::open(file).map_err(bad_input)?.strict(*strict)
         }
@@ -160,6 +165,31 @@ pub(crate) fn model(setting: &ModelSetting) -> anyhow::Result<ReplayModel> {
     match environment::value(environment::REPLAY_JOURNAL) {
         Some(path) => model.with_journal(Path::new(&path)).map_err(bad_input),
         None => Ok(model),
+    }
+}
+
+/// A kernel of a person as a reply: a Markdown file, or `kernel.cu` and `plan.toml` of a folder.
+fn read_candidate(path: &Path) -> anyhow::Result<String> {
+    if !path.is_dir() {
+        return read_text(path, REPLY_BYTES_MAX as u64);
+    }
+    let source = read_text(&path.join("kernel.cu"), SOURCE_BYTES_MAX as u64)?;
+    let plan = read_text(&path.join("plan.toml"), PLAN_BYTES_MAX as u64)?;
+    Ok(reply::compose(&source, &plan))
+}
+
+fn person_entry(task: &str, reply: String) -> Entry {
+    Entry {
+        task: task.to_owned(),
+        seq: 1,
+        mode: String::new(),
+        prompt_hash: String::new(),
+        reply,
+        finish_reason: "stop".to_owned(),
+        usage: Usage::default(),
+        model: "a person".to_owned(),
+        latency_ms: 0,
+        error: None,
     }
 }
 

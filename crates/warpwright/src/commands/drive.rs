@@ -7,10 +7,10 @@ use pipeline::attempt::State;
 use pipeline::next_step::SearchLimits;
 use pipeline::report::Score;
 use pipeline::task::Task;
-use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunRow, RunState, Store};
+use store::{AttemptRow, NewRun, NewTask, RunId, RunRow, RunState, Store};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::{ResumeArgs, RunArgs};
+use crate::cli::{EvaluateArgs, ResumeArgs, RunArgs};
 use crate::commands::ending;
 use crate::outcome::{Outcome, bad_input};
 use crate::settings::{ModelSetting, Places, RunSettings};
@@ -47,6 +47,20 @@ pub(crate) async fn run(places: &Places, args: &RunArgs) -> anyhow::Result<Outco
     start(places, task, settings, args.seed.as_deref()).await
 }
 
+/// Judges one kernel of a person: a run of one attempt, along the same path.
+pub(crate) async fn evaluate(places: &Places, args: &EvaluateArgs) -> anyhow::Result<Outcome> {
+    let loaded = wiring::load_task(&args.task)?;
+    let settings = RunSettings {
+        model: ModelSetting::Candidate {
+            task: loaded.task.spec.name.clone(),
+            path: std::path::absolute(&args.candidate)?,
+        },
+        limits: SearchLimits { attempts_max: 1 },
+        prompts: None,
+    };
+    start(places, loaded, settings, args.seed.as_deref()).await
+}
+
 async fn start(
     places: &Places,
     loaded: LoadedTask,
@@ -67,7 +81,7 @@ async fn start(
     let seed_json = serde_json::to_string(&wiring::seed_text(&seed))?;
     let run = store
         .start_run(&NewRun {
-            kind: RunKind::Replay,
+            kind: settings.model.run_kind(),
             settings_json: &settings_json,
             secret_seeds_json: &seed_json,
             judge_hash: judge_hash().as_str(),

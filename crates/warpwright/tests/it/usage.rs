@@ -159,3 +159,36 @@ fn the_program_describes_itself() {
         }
     }
 }
+
+/// A person's kernel takes the same path as a model's, from a reply or a folder, with exit codes.
+#[test]
+fn evaluate_judges_one_kernel() {
+    let program = Program::new();
+    let replies = demo_replies();
+    let (wrong, right) = (program.path("wrong.md"), program.path("right.md"));
+    std::fs::write(&wrong, &replies[2]).unwrap();
+    std::fs::write(&right, &replies[5]).unwrap();
+    let folder = program.path("candidate");
+    std::fs::create_dir(&folder).unwrap();
+    let fences = pipeline::reply::fences(&replies[5]).unwrap();
+    std::fs::write(folder.join("kernel.cu"), fences.source).unwrap();
+    std::fs::write(folder.join("plan.toml"), fences.plan).unwrap();
+    for (candidate, code, kind, part) in [
+        (&wrong, 3, "did-not-pass", "case `ragged`"),
+        (&right, 0, "done", "estimate (no GPU)"),
+        (&folder, 0, "done", "registers"),
+    ] {
+        let path = candidate.to_str().unwrap();
+        let ended = program.call(&["evaluate", "softmax_rows", path, "--json"]);
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
+        let closing = ended.closing();
+        assert_eq!(closing["kind"], kind);
+        let verdict = closing["verdict"]["kind"].as_str().unwrap();
+        assert_eq!(verdict == "Correct", code == 0);
+        assert_eq!(closing["report"]["cases"].as_array().unwrap().len(), 6);
+    }
+    let absent = program.call(&["evaluate", "softmax_rows", "/absent.md"]);
+    assert_eq!(absent.code, Some(2), "{}", absent.stderr);
+    assert!(absent.stderr.contains("/absent.md"), "{}", absent.stderr);
+}
