@@ -57,6 +57,9 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
         component(root, &arguments, "clippy", deadline)
     })?;
     parts.run("tidy", 1, |_| ended(tidy::run(root)))?;
+    parts.run("deny", 3, |deadline| {
+        component(root, &["deny", "check", "licenses", "bans", "sources"], "deny", deadline)
+    })?;
     parts.run("build", 15, |deadline| {
         let mut command = at_root(shell::cargo(&["test", "--workspace", "--no-run"]));
         command.args(PROFILE);
