@@ -1,5 +1,5 @@
-//! Hashes every source that a verdict depends on, so that a change of any of them makes cached
-//! verdicts void.
+//! Hashes every source that a verdict depends on, the versions of the libraries included, so that
+//! a change of any of them makes cached verdicts void.
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ fn main() -> std::io::Result<()> {
             collect(&crates.join(name).join(folder), &mut files)?;
         }
     }
+    files.push(crates.join("../Cargo.lock"));
     files.sort();
     let mut hasher = blake3::Hasher::new();
     for path in &files {

@@ -103,7 +103,9 @@ impl<L: Llm + Sync> Engine<L> {
         error: &LlmError,
     ) -> Result<Advanced, AgentError> {
         let (class, message) = (error.class().name(), error.to_string());
-        if error.may_have_cost() {
+        // A provider that has the question may go on answering it whatever a poll says.
+        let submitted = attempt.call.ticket.is_some() && !self.llm.describe().idempotent;
+        if submitted || error.may_have_cost() {
             self.store.mark_lost(&attempt.id, class, &message).await?;
         } else {
             self.store.fail_call(&attempt.id, class, &message).await?;

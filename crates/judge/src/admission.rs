@@ -2,7 +2,8 @@
 //!
 //! Mutants are wrong answers made without a candidate: changed arrays, references on changed
 //! inputs, references compiled with `-DWW_MUTANT=k`. Each must differ from the reference by at
-//! least ten times the tolerance on at least one distribution, or equal it, which proves nothing.
+//! least ten times the tolerance on at least one distribution (the single element that is off by
+//! two tolerances must merely be found), or equal it, which proves nothing.
 
 mod changes;
 
@@ -55,11 +56,23 @@ enum Mutant {
     RolledByOne,
     LastElementUnwritten,
     LastColumnUnwritten,
+    LastRowUnwritten,
+    Transposed,
     OneElementOff,
+    PreviousOutput,
     IndependentInput(String),
     ConstantInput(String, f64),
-    RoundedInputs(Dtype),
+    RoundedInputs(Rounding),
     Program(i64, String),
+}
+
+/// What a careless kernel rounds its operands to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rounding {
+    /// Eight bits of exponent and ten of mantissa.
+    Tf32,
+    F16,
+    Bf16,
 }
 
 /// Running maximum of a mutant's ratio.
@@ -138,6 +151,9 @@ impl Judge {
                 let defines = BTreeMap::from([("WW_MUTANT".to_owned(), *id)]);
                 self.mutated_reference(task, dims, &setting.inputs, &defines, cancel).map(Some)
             }
+            Mutant::PreviousOutput => {
+                self.expected_outputs(task, dims, &setting.other_inputs, cancel).map(Some)
+            }
             Mutant::IndependentInput(_) | Mutant::ConstantInput(..) | Mutant::RoundedInputs(_) => {
                 match changed_inputs(task, mutant, setting)? {
                     Some(inputs) => self.expected_outputs(task, dims, &inputs, cancel).map(Some),
@@ -150,6 +166,8 @@ impl Judge {
             | Mutant::RolledByOne
             | Mutant::LastElementUnwritten
             | Mutant::LastColumnUnwritten
+            | Mutant::LastRowUnwritten
+            | Mutant::Transposed
             | Mutant::OneElementOff => changed_outputs(task, mutant, setting),
         }
     }
@@ -162,7 +180,10 @@ fn mutants_of(task: &Task) -> Vec<Mutant> {
         Mutant::RolledByOne,
         Mutant::LastElementUnwritten,
         Mutant::LastColumnUnwritten,
+        Mutant::LastRowUnwritten,
+        Mutant::Transposed,
         Mutant::OneElementOff,
+        Mutant::PreviousOutput,
     ];
     for input in &task.spec.inputs {
         mutants.push(Mutant::CopyOfInput(input.name.clone()));
@@ -174,7 +195,7 @@ fn mutants_of(task: &Task) -> Vec<Mutant> {
             Role::Mask | Role::Table | Role::State => {}
         }
     }
-    mutants.extend([Dtype::F16, Dtype::Bf16].map(Mutant::RoundedInputs));
+    mutants.extend([Rounding::Tf32, Rounding::F16, Rounding::Bf16].map(Mutant::RoundedInputs));
     let programs = task.spec.mutants.iter();
     mutants.extend(programs.map(|mutant| Mutant::Program(mutant.id, mutant.name.clone())));
     mutants
@@ -189,12 +210,20 @@ impl Mutant {
             Self::RolledByOne => "rolled by one".to_owned(),
             Self::LastElementUnwritten => "last element unwritten".to_owned(),
             Self::LastColumnUnwritten => "last column unwritten".to_owned(),
-            Self::OneElementOff => "one element off by 20 tolerances".to_owned(),
+            Self::LastRowUnwritten => "last row unwritten".to_owned(),
+            Self::Transposed => "transposed".to_owned(),
+            Self::OneElementOff => "one element off by 2 tolerances".to_owned(),
+            Self::PreviousOutput => "the previous call's output".to_owned(),
             Self::IndependentInput(input) => format!("other values of `{input}`"),
             Self::ConstantInput(input, value) => format!("`{input}` = {value}"),
-            Self::RoundedInputs(dtype) => format!("inputs rounded to {dtype:?}").to_lowercase(),
+            Self::RoundedInputs(to) => format!("inputs rounded to {to:?}").to_lowercase(),
             Self::Program(id, name) => format!("reference mutant {id}: {name}"),
         }
+    }
+
+    /// The ratio from which the mutant counts as told apart.
+    fn ratio_min(&self) -> f64 {
+        if matches!(self, Self::OneElementOff) { 1.0 } else { RATIO_MIN }
     }
 }
 
@@ -233,7 +262,7 @@ impl Tally {
     fn report(self, mutant: &Mutant) -> MutantReport {
         let outcome = if self.equivalent {
             MutantOutcome::Equivalent
-        } else if self.ratio >= RATIO_MIN {
+        } else if self.ratio >= mutant.ratio_min() {
             MutantOutcome::Killed
         } else {
             MutantOutcome::Survived

@@ -11,7 +11,7 @@ use pipeline::verdict::{Reason, Verdict};
 use sandbox::wire::{BuildReport, BuildRequest, Slice};
 use sandbox::{CancelFlag, ChildKind, Memfd};
 
-use crate::children::ChildEnd;
+use crate::children::{ChildEnd, broken_here};
 use crate::limits::{BUILD_LIMITS, IMAGE_BYTES_MAX};
 use crate::{Judge, JudgeError};
 
@@ -85,6 +85,7 @@ impl Judge {
                 Ok(failed(id, Verdict::build_timeout(detail)))
             }
             ChildEnd::Killed(why) => Err(JudgeError::Child { child: "build", why }),
+            ChildEnd::Broken(why) => Ok(failed(id, broken_here(&why))),
             ChildEnd::Crashed(why) => {
                 let detail = format!("the compiler crashed on this source: {why}");
                 Ok(failed(id, Verdict::failed(Reason::Compile, detail)))

@@ -2,11 +2,18 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use pipeline::verdict::{Reason, Verdict};
 use sandbox::{CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildSpec, Memfd, run_child};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{Judge, JudgeError};
+
+/// The verdict on a candidate that this program cannot handle: neither pass nor fail.
+pub(crate) fn broken_here(why: &str) -> Verdict {
+    let detail = format!("this program failed on it, which is not the kernel's fault: {why}");
+    Verdict::failed(Reason::Unsupported, detail)
+}
 
 const KILL: i32 = 9;
 const TERMINATE: i32 = 15;
@@ -17,6 +24,9 @@ pub(crate) enum ChildEnd<T> {
     TimedOut,
     /// Ended by a signal or an unexpected code, or its report was unreadable.
     Crashed(String),
+    /// This program failed on the request: a defect of ours, or a machine too small. One candidate
+    /// must not end a night, so the caller decides what it means for the candidate.
+    Broken(String),
     /// Ended by a signal that only another process sends: an administrator or the kernel.
     Killed(String),
 }
@@ -48,11 +58,11 @@ impl Judge {
         match run.outcome {
             ChildOutcome::Reported(report) => match serde_json::from_slice(&report) {
                 Ok(report) => Ok(ChildEnd::Reported(report)),
-                Err(error) => Ok(ChildEnd::Crashed(format!("its report is not valid: {error}"))),
+                Err(error) => Ok(ChildEnd::Broken(format!("its report is not valid: {error}"))),
             },
             ChildOutcome::TimedOut => Ok(ChildEnd::TimedOut),
             ChildOutcome::NotAvailable(why) => Err(JudgeError::NotAvailable(why)),
-            ChildOutcome::OurBug(why) => Err(broken(why)),
+            ChildOutcome::OurBug(why) => Ok(ChildEnd::Broken(why)),
             ChildOutcome::Cancelled => Err(JudgeError::Cancelled),
             ChildOutcome::Crashed { signal: Some(signal @ (KILL | TERMINATE)), .. } => {
                 Ok(ChildEnd::Killed(format!("killed by signal {signal}")))
@@ -62,8 +72,8 @@ impl Judge {
                 (None, Some(code)) => format!("exit code {code}"),
                 (None, None) => "no exit status".to_owned(),
             })),
-            ChildOutcome::Flooded => Ok(ChildEnd::Crashed("its report was too long".to_owned())),
-            ChildOutcome::BadReport(why) => Ok(ChildEnd::Crashed(why)),
+            ChildOutcome::Flooded => Ok(ChildEnd::Broken("its report was too long".to_owned())),
+            ChildOutcome::BadReport(why) => Ok(ChildEnd::Broken(why)),
         }
     }
 }

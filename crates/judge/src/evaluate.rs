@@ -12,10 +12,11 @@ use pipeline::expression::Expression;
 use pipeline::gate::check_values;
 use pipeline::inputs::{Distribution, Poison};
 use pipeline::launch::{LaunchError, ResolvedPlan};
-use pipeline::report::{CaseReport, CaseStatus, Estimate, Report, Score, Stage};
+use pipeline::plan::form::Algorithm;
+use pipeline::report::{CaseReport, CaseStatus, Counters, Estimate, Report, Score, Stage};
 use pipeline::scope::Scope;
 use pipeline::task::Task;
-use pipeline::task::spec::{Case, Compare, Place, extents};
+use pipeline::task::spec::{Case, Compare, Place, Precision, extents};
 use pipeline::verdict::{Reason, Verdict};
 use sandbox::wire::{
     InputTensor, OutputTensor, RunCase, RunEnd, RunReport, RunRequest, SampleCase, SampleInput,
@@ -24,12 +25,13 @@ use sandbox::wire::{
 use sandbox::{CancelFlag, ChildKind, Memfd};
 
 use crate::cases::{CaseData, Tensors, input_sizes, output_sizes, role_parameter};
-use crate::children::ChildEnd;
+use crate::children::{ChildEnd, broken_here};
 use crate::decide::{
     case_report, case_reports, headline_failure, headline_report, verdict_of, words,
 };
 use crate::limits::{
-    CANDIDATE_LAUNCH_BUDGET, CANDIDATE_LIMITS, CANDIDATE_TRIES_MAX, COMPULSORY_SHARE, VERIFY_LIMITS,
+    BYTES_SHARE_MIN, CANDIDATE_LAUNCH_BUDGET, CANDIDATE_LIMITS, CANDIDATE_TRIES_MAX,
+    FLOPS_SHARE_MIN, VERIFY_LIMITS,
 };
 use crate::reference::{EMPTY, image_memfds};
 use crate::{Build, Judge, JudgeError, RunSeed};
@@ -112,10 +114,7 @@ impl Judge {
                 Some((reason, detail)) => {
                     cases.extend(headline_report(evaluation, &sample, reason, detail));
                 }
-                None => {
-                    let compulsory = compulsory_bytes(evaluation.task);
-                    score = self.score(&sample, compulsory, &mut notes);
-                }
+                None => score = self.score(evaluation, &sample, &mut notes),
             }
         }
         let verdict = verdict_of(&cases);
@@ -125,22 +124,24 @@ impl Judge {
     }
 
     /// The estimate for a counted headline; otherwise a note that says why there is none. A kernel
-    /// that moves less than the task needs did not do the work, and is not ranked.
-    fn score(&self, sample: &SampleResult, compulsory: f64, notes: &mut Vec<String>) -> Score {
-        let moved = sample.counters.requested_bytes;
-        if sample.end == RunEnd::Completed && moved < COMPULSORY_SHARE * compulsory {
-            notes.push(format!(
-                "the headline shape is not ranked: the kernel moves {moved:.3e} bytes there, and \
-                 the task needs {compulsory:.3e}"
-            ));
+    /// that moves or computes less than the task needs did not do the work, and is not ranked.
+    fn score(
+        &self,
+        evaluation: &Evaluation<'_>,
+        sample: &SampleResult,
+        notes: &mut Vec<String>,
+    ) -> Score {
+        if sample.end != RunEnd::Completed {
+            let end = words(&sample.end);
+            notes.push(format!("the headline shape could not be counted here: {end}"));
             return Score::None;
         }
-        if sample.end == RunEnd::Completed {
-            let device = &self.config.device;
-            return Score::Estimated(Estimate::new(&sample.counters, device, sample.blocks));
+        if let Some(missing) = missing_work(evaluation, &sample.counters) {
+            notes.push(format!("the headline shape is not ranked: {missing}"));
+            return Score::None;
         }
-        notes.push(format!("the headline shape could not be counted here: {}", words(&sample.end)));
-        Score::None
+        let device = &self.config.device;
+        Score::Estimated(Estimate::new(&sample.counters, device, sample.blocks))
     }
 
     /// A judgement from before anything ran.
@@ -295,6 +296,7 @@ impl Judge {
                 let detail = format!("the public cases did not end within {seconds} s");
                 Err((Verdict::failed(Reason::Timeout, detail), false))
             }
+            ChildEnd::Broken(why) => Err((broken_here(&why), false)),
             ChildEnd::Crashed(why) | ChildEnd::Killed(why) => {
                 let detail = format!("its process died: {why}");
                 Err((Verdict::failed(Reason::Crash, detail), false))
@@ -315,8 +317,8 @@ impl Judge {
                 return Ok(end);
             }
         }
-        let why = format!("it was killed from outside {CANDIDATE_TRIES_MAX} times in a row");
-        Err(JudgeError::Child { child: "candidate", why })
+        let why = format!("it was killed {CANDIDATE_TRIES_MAX} times in a row; is memory short?");
+        Ok(ChildEnd::Broken(why))
     }
 
     /// Compares the outputs of every completed run in a child of its own.
@@ -347,18 +349,43 @@ impl Judge {
                 Err(JudgeError::Child { child, why: "it left out checks".to_owned() })
             }
             ChildEnd::TimedOut => Err(JudgeError::Child { child, why: "timed out".to_owned() }),
-            ChildEnd::Crashed(why) | ChildEnd::Killed(why) => Err(JudgeError::Child { child, why }),
+            ChildEnd::Crashed(why) | ChildEnd::Killed(why) | ChildEnd::Broken(why) => {
+                Err(JudgeError::Child { child, why })
+            }
         }
     }
 }
 
-/// Bytes of the headline's inputs and outputs that are read or written at least once.
-fn compulsory_bytes(task: &Task) -> f64 {
-    let spec = &task.spec;
-    let Some(headline) = spec.headline() else { return 0.0 };
-    let parsed = Expression::parse(&spec.roofline.bytes, &spec.dim_names());
-    let bytes = parsed.and_then(|bytes| bytes.integer(&Scope::of_dims(&headline.dims)));
-    bytes.map_or(0.0, |bytes| bytes as f64)
+/// What a counted headline lacks of the task's own roofline, in words.
+fn missing_work(evaluation: &Evaluation<'_>, counters: &Counters) -> Option<String> {
+    let roofline = &evaluation.task.spec.roofline;
+    let plan = &evaluation.candidate.plan;
+    let bytes = at_headline(evaluation.task, &roofline.bytes);
+    if counters.requested_bytes < BYTES_SHARE_MIN * bytes {
+        let moved = counters.requested_bytes;
+        return Some(format!(
+            "the kernel moves {moved:.3e} bytes there, the task needs {bytes:.3e}"
+        ));
+    }
+    // Other algorithms and classes may well execute fewer fp32 operations.
+    let direct = plan.algorithm == Algorithm::Direct && plan.precision == Precision::Fp32;
+    let flops = roofline.flops.get(&Precision::Fp32).filter(|_| direct);
+    let flops = flops.map_or(0.0, |flops| at_headline(evaluation.task, flops));
+    if counters.fp32_flops < FLOPS_SHARE_MIN * flops {
+        let done = counters.fp32_flops;
+        return Some(format!(
+            "the kernel does {done:.3e} operations there, the task needs {flops:.3e}"
+        ));
+    }
+    None
+}
+
+/// Value of a roofline expression at the headline. A checked task has one for every case.
+fn at_headline(task: &Task, text: &str) -> f64 {
+    let Some(headline) = task.spec.headline() else { return 0.0 };
+    let parsed = Expression::parse(text, &task.spec.dim_names());
+    let value = parsed.and_then(|parsed| parsed.integer(&Scope::of_dims(&headline.dims)));
+    value.map_or(f64::INFINITY, |value| value as f64)
 }
 
 fn plan_verdict(case: &Case, why: &str) -> Verdict {

@@ -20,8 +20,12 @@ pub(crate) const CANDIDATE_LAUNCH_BUDGET: u64 = 100_000_000;
 pub(crate) const REFERENCE_LAUNCH_BUDGET: u64 = 400_000_000;
 /// Runs of a candidate's child that somebody may kill before the evaluation is given up.
 pub(crate) const CANDIDATE_TRIES_MAX: u32 = 3;
-/// Share of the compulsory bytes that a counted headline must move to be ranked.
-pub(crate) const COMPULSORY_SHARE: f64 = 0.95;
+/// Share of the compulsory bytes that a counted headline must move to be ranked; what is missing
+/// covers sampling.
+pub(crate) const BYTES_SHARE_MIN: f64 = 0.9;
+/// Share of the task's own operation count that a direct fp32 kernel must execute to be ranked; the
+/// task counts functions such as `exp` roughly.
+pub(crate) const FLOPS_SHARE_MIN: f64 = 0.4;
 /// Elements of a tensor that one thread draws at a time.
 pub(crate) const DRAW_ELEMENTS: usize = 1 << 16;
 /// Tensors of one run start at a multiple of this, in bytes.

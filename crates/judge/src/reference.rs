@@ -103,6 +103,10 @@ impl Judge {
         tunables.extend(defines.clone());
         let names = plan.kernel_names();
         let build = self.compile(&task.reference.source, &tunables, &names, cancel)?;
+        if let Some(verdict) = &build.verdict {
+            let why = format!("with {defines:?}: {verdict}: {}", verdict.detail);
+            return Err(JudgeError::Reference { task: task.spec.name.clone(), why });
+        }
         self.run_reference(task, &build, dims, inputs, cancel)
     }
 
@@ -129,7 +133,9 @@ impl Judge {
             ChildEnd::TimedOut => {
                 return Err(broken("it did not end within its deadline".to_owned()));
             }
-            ChildEnd::Crashed(why) | ChildEnd::Killed(why) => return Err(broken(why)),
+            ChildEnd::Crashed(why) | ChildEnd::Killed(why) | ChildEnd::Broken(why) => {
+                return Err(broken(why));
+            }
         };
         match report.runs.first().map(|run| &run.end) {
             Some(RunEnd::Completed) => {}
@@ -255,5 +261,6 @@ fn compare_golden(
 }
 
 fn close(got: f64, want: f64) -> bool {
-    (got - want).abs() <= 1e-12 * want.abs() + f64::MIN_POSITIVE
+    let finite = got.is_finite() && want.is_finite();
+    finite && (got - want).abs() <= 1e-12 * want.abs() + f64::MIN_POSITIVE
 }

@@ -57,7 +57,7 @@ pub fn check_values(facts: &BuildFacts, plan: &ResolvedPlan) -> Result<(), Strin
             check_value(value, param)
                 .map_err(|why| format!("kernel `{}`, argument {}: {why}", launch.kernel, i + 1))?;
         }
-        let threads = launch.block.iter().product::<u32>();
+        let threads = launch.block.into_iter().fold(1, u32::saturating_mul);
         if let Some(most) = entry.max_threads.filter(|most| threads > *most) {
             return Err(format!(
                 "kernel `{}`: a block of {threads} threads, but its launch bounds allow {most}",

@@ -332,7 +332,7 @@ fn strip_comments(text: &str) -> String {
         let (kept, len) = if tail.starts_with("//") {
             ("", tail.find('\n').unwrap_or(tail.len()))
         } else if tail.starts_with("/*") {
-            (" ", tail.find("*/").map_or(tail.len(), |end| end + 2))
+            (" ", tail[2..].find("*/").map_or(tail.len(), |end| end + 4))
         } else if let Some(inner) = tail.strip_prefix('"') {
             let end = inner.find(['"', '\n']).map_or(tail.len(), |end| end + 2);
             (&tail[..end], end)

@@ -134,7 +134,7 @@ fn build_facts(
 
 fn entry_facts(entry: &facts::EntryFacts, resources: &[KernelResources]) -> EntryFacts {
     let found = resources.iter().find(|found| found.kernel == entry.name);
-    let threads = |extents: [u32; 3]| extents.iter().product();
+    let threads = |extents: [u32; 3]| extents.into_iter().fold(1, u32::saturating_mul);
     EntryFacts {
         name: entry.name.clone(),
         params: entry.params.iter().map(param_facts).collect(),

@@ -18,7 +18,7 @@ use sandbox::wire::{DeviceChoice, RunCase, RunEnd, RunReport, RunRequest, RunRes
 use crate::RunnerError;
 use crate::bulk::{Maps, Rooms};
 use crate::limits::SIMULATED_MEMORY_BYTES_MAX;
-use crate::sample;
+use crate::sample::{self, SamplePart};
 
 pub(crate) fn serve(inside: &mut Inside) -> Result<RunReport, RunnerError> {
     let request: RunRequest = inside.read_request()?;
@@ -44,6 +44,9 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<RunReport, RunnerError> {
     }
     Ok(report)
 }
+
+/// Bytes of a DRAM sector.
+const SECTOR_BYTES: u64 = 32;
 
 /// A fresh device with the names that its launches need: no state passes from run to run.
 pub(crate) struct Session<'a> {
@@ -162,24 +165,48 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Performs `prepare` and the steps; `sampled` picks the blocks of a launch.
+    /// Performs `prepare` and the steps; `sampled` picks the parts of a launch that are run.
     pub(crate) fn perform(
         &mut self,
         plan: &ResolvedPlan,
         poison: Poison,
-        sampled: &mut dyn FnMut(&Launch) -> Option<Vec<u64>>,
+        sampled: &mut dyn FnMut(&Launch) -> Option<Vec<SamplePart>>,
     ) -> Result<RunEnd, RunnerError> {
         for step in plan.prepare.iter().chain(&plan.steps) {
             let end = match step {
                 ResolvedStep::Memset { buffer, byte } => {
-                    self.device.fill(self.buffer(buffer)?, *byte)?;
+                    let buffer = self.buffer(buffer)?;
+                    self.device.fill(buffer, *byte)?;
+                    self.counters.requested_bytes += buffer.bytes as f64;
+                    self.counters.store_sectors += (buffer.bytes / SECTOR_BYTES) as f64;
                     RunEnd::Completed
                 }
-                ResolvedStep::Kernel(launch) => {
-                    let blocks = sampled(launch);
-                    self.launch(launch, poison, blocks.as_deref())?
-                }
+                ResolvedStep::Kernel(launch) => match sampled(launch) {
+                    None => self.launch(launch, poison, None)?,
+                    Some(parts) => self.launch_parts(launch, poison, &parts)?,
+                },
             };
+            if end != RunEnd::Completed {
+                return Ok(end);
+            }
+        }
+        Ok(RunEnd::Completed)
+    }
+
+    /// Runs parts of a launch one after the other, each counted for what it stands for.
+    fn launch_parts(
+        &mut self,
+        launch: &Launch,
+        poison: Poison,
+        parts: &[SamplePart],
+    ) -> Result<RunEnd, RunnerError> {
+        let launches = self.launches + 1;
+        for part in parts {
+            let before = std::mem::take(&mut self.counters);
+            let end = self.launch(launch, poison, Some(&part.blocks))?;
+            self.launches = launches;
+            self.counters.scale(part.weight);
+            self.counters.add(&before);
             if end != RunEnd::Completed {
                 return Ok(end);
             }
@@ -217,21 +244,12 @@ impl<'a> Session<'a> {
             reversed: self.reversed,
             sampled_blocks,
         })?;
-        Ok(self.absorb(launched, launch, sampled_blocks))
+        Ok(self.absorb(launched))
     }
 
-    fn absorb(
-        &mut self,
-        launched: Launched,
-        launch: &Launch,
-        sampled_blocks: Option<&[u64]>,
-    ) -> RunEnd {
+    fn absorb(&mut self, launched: Launched) -> RunEnd {
         if let Some(counts) = launched.counters {
-            let mut counters = counters(&counts);
-            if let Some(blocks) = sampled_blocks {
-                counters.scale(sample::blocks_of(launch) as f64 / blocks.len().max(1) as f64);
-            }
-            self.counters.add(&counters);
+            self.counters.add(&counters(&counts));
         }
         let room = FINDINGS_MAX.saturating_sub(self.findings.len());
         self.findings.extend(launched.remarks.into_iter().take(room).map(|remark| Finding {
@@ -333,6 +351,11 @@ fn run_end(end: LaunchEnd) -> RunEnd {
     }
 }
 
+/// Bytes that loads, stores and atomics ask for; an atomic counts as one word.
+fn requested_bytes(counts: &ptx_sim::Counters) -> f64 {
+    (counts.global_load_bytes + counts.global_store_bytes + 4 * counts.atomics) as f64
+}
+
 fn counters(counts: &ptx_sim::Counters) -> Counters {
     Counters {
         warp_instructions: counts.warp_instructions as f64,
@@ -342,7 +365,7 @@ fn counters(counts: &ptx_sim::Counters) -> Counters {
         store_sectors: counts.global_store_sectors as f64,
         load_requests: counts.global_load_requests as f64,
         store_requests: counts.global_store_requests as f64,
-        requested_bytes: (counts.global_load_bytes + counts.global_store_bytes) as f64,
+        requested_bytes: requested_bytes(counts),
         shared_wavefronts: counts.shared_wavefronts as f64,
         shared_requests: counts.shared_requests as f64,
         branches: counts.branches as f64,

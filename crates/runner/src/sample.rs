@@ -46,26 +46,36 @@ fn run(
     session.make_workspaces(&case.plan, Poison::Ones)?;
     session.perform(&case.plan, Poison::Ones, &mut |launch| {
         let total = blocks_of(launch);
-        let chosen = chosen_blocks(total);
-        *blocks = [blocks[0] + chosen.len() as u64, blocks[1] + total];
-        Some(chosen)
+        let parts = chosen_parts(total);
+        let run: usize = parts.iter().map(|part| part.blocks.len()).sum();
+        *blocks = [blocks[0] + run as u64, blocks[1] + total];
+        Some(parts)
     })
 }
 
+/// Blocks that are run together, and how many times over they are counted.
+pub(crate) struct SamplePart {
+    pub(crate) blocks: Vec<u64>,
+    pub(crate) weight: f64,
+}
+
 /// Blocks of a launch.
-pub(crate) fn blocks_of(launch: &Launch) -> u64 {
+fn blocks_of(launch: &Launch) -> u64 {
     launch.grid.iter().map(|extent| u64::from(*extent)).product()
 }
 
-/// All blocks of a small grid; otherwise the first, the last, and some spread evenly between.
-fn chosen_blocks(total: u64) -> Vec<u64> {
+/// All blocks of a small grid. Of a large one the first and some spread evenly stand for all but
+/// the last, which is often only partly filled and stands for itself.
+fn chosen_parts(total: u64) -> Vec<SamplePart> {
     if total <= SAMPLED_BLOCKS_MAX {
-        return (0..total).collect();
+        return vec![SamplePart { blocks: (0..total).collect(), weight: 1.0 }];
     }
     let last = total - 1;
-    (0..SAMPLED_BLOCKS_MAX)
-        .map(|i| (u128::from(last) * u128::from(i) / u128::from(SAMPLED_BLOCKS_MAX - 1)) as u64)
-        .collect()
+    let spread = SAMPLED_BLOCKS_MAX - 1;
+    let block = |i: u64| (u128::from(last) * u128::from(i) / u128::from(spread)) as u64;
+    let blocks: Vec<u64> = (0..spread).map(block).collect();
+    let weight = last as f64 / blocks.len() as f64;
+    vec![SamplePart { blocks, weight }, SamplePart { blocks: vec![last], weight: 1.0 }]
 }
 
 fn fill_input(session: &mut Session<'_>, sample: &SampleInput) -> Result<(), RunnerError> {
@@ -85,13 +95,20 @@ fn fill_input(session: &mut Session<'_>, sample: &SampleInput) -> Result<(), Run
 
 #[cfg(test)]
 mod tests {
-    use super::chosen_blocks;
+    use super::chosen_parts;
 
     #[test]
-    fn samples_are_spread_and_never_repeat() {
-        assert_eq!(chosen_blocks(3), vec![0, 1, 2]);
-        let spread = chosen_blocks(4096);
-        assert_eq!((spread.len(), spread[0], spread[7]), (8, 0, 4095));
-        assert!(chosen_blocks(9).windows(2).all(|pair| pair[0] < pair[1]));
+    fn samples_are_spread_never_repeat_and_stand_for_the_whole_grid() {
+        let all = chosen_parts(3);
+        assert_eq!((all.len(), &all[0].blocks[..], all[0].weight), (1, &[0, 1, 2][..], 1.0));
+        for total in [9, 10, 4096, 1 << 40] {
+            let parts = chosen_parts(total);
+            let blocks: Vec<u64> = parts.iter().flat_map(|part| part.blocks.clone()).collect();
+            assert!(blocks.windows(2).all(|pair| pair[0] < pair[1]), "{total}");
+            assert_eq!((blocks.len(), blocks[0], blocks[7]), (8, 0, total - 1));
+            let stands_for: f64 =
+                parts.iter().map(|part| part.blocks.len() as f64 * part.weight).sum();
+            assert!((stands_for / total as f64 - 1.0).abs() < 1e-12, "{total}");
+        }
     }
 }

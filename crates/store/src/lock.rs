@@ -7,9 +7,14 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::{Result, RunId};
+
+/// Tries before a run counts as driven by another process, and the pause between them.
+const LOCK_TRIES: u32 = 5;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Held while a process drives a run; dropping it lets another one.
 #[derive(Debug)]
@@ -32,9 +37,16 @@ impl Drop for LockFile {
 
 /// Takes the lock of a run.
 pub(crate) fn lock_run(ledger: &Path, run: &RunId) -> Result<RunLock> {
-    match try_lock(&beside(ledger, run.as_str()))? {
-        Ok(file) => Ok(RunLock { _file: file }),
-        Err(pid) => Err(StoreError::RunLocked { run: run.to_string(), pid }),
+    let path = beside(ledger, run.as_str());
+    let mut tries = LOCK_TRIES;
+    loop {
+        match try_lock(&path)? {
+            Ok(file) => return Ok(RunLock { _file: file }),
+            // A reader that asks whether the run is alive holds the lock for a moment.
+            Err(_) if tries > 1 => std::thread::sleep(LOCK_PAUSE),
+            Err(pid) => return Err(StoreError::RunLocked { run: run.to_string(), pid }),
+        }
+        tries -= 1;
     }
 }
 

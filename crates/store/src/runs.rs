@@ -26,7 +26,7 @@ impl Store {
         run::insert_seeds(&mut work, &id, new.secret_seeds_json).await?;
         let body = json!({
             "kind": new.kind.name(),
-            "settings": Digest::of_bytes(new.settings_json.as_bytes()),
+            "settings": new.settings_json,
             "task": new.task.hash,
             "device": device,
             "judge": new.judge_hash,
@@ -62,9 +62,8 @@ impl Store {
         if before != settings_json {
             run::set_settings(&mut work, id, settings_json).await?;
             let body = json!({
-                "before": Digest::of_bytes(before.as_bytes()),
-                "settings": Digest::of_bytes(settings_json.as_bytes()),
-                "json": settings_json,
+                "before": before,
+                "settings": settings_json,
             });
             event::append(&mut work, id, "settings_changed", &body).await?;
         }

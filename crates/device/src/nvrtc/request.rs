@@ -6,13 +6,15 @@ use super::{CompileRequest, Nvrtc, NvrtcError, PRELUDE_NAME};
 use crate::limits::{DEFINES_MAX, NAME_EXPRESSIONS_MAX, SOURCE_BYTES_MAX};
 
 /// The options of every compile, apart from architecture, headers and macros.
-const OPTIONS: [&str; 6] = [
+const OPTIONS: [&str; 7] = [
     "-std=c++17",
     "-default-device",
     "-lineinfo",
     "--fmad=true",
     "--device-int128",
     "--ptxas-options=-v",
+    // Without it, names with internal linkage carry the time of the compile in seconds.
+    "--frandom-seed=warpwright",
 ];
 
 /// Refuses what cannot be handed to the compiler.
@@ -105,8 +107,8 @@ mod tests {
             options.join(" "),
             concat!(
                 "--gpu-architecture=sm_90a -std=c++17 -default-device -lineinfo --fmad=true ",
-                "--device-int128 --ptxas-options=-v --pre-include=ww_prelude.h -I/cuda/include ",
-                "-DCOUNT=-3"
+                "--device-int128 --ptxas-options=-v --frandom-seed=warpwright ",
+                "--pre-include=ww_prelude.h -I/cuda/include -DCOUNT=-3"
             )
         );
     }

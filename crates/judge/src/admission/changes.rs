@@ -4,7 +4,7 @@ use pipeline::dtype::Dtype;
 use pipeline::task::Task;
 use pipeline::task::spec::{Input, Output, Precision, extents};
 
-use super::{Mutant, Setting, broken, reference_name};
+use super::{Mutant, Rounding, Setting, broken, reference_name};
 use crate::JudgeError;
 use crate::cases::{Tensors, input_sizes};
 
@@ -27,8 +27,8 @@ pub(super) fn changed_inputs(
             Mutant::ConstantInput(name, value) if *name == input.name => {
                 constant(input, *value, bytes)
             }
-            Mutant::RoundedInputs(dtype) if input.dtype.bits() > dtype.bits() => {
-                rounded(input, *dtype, &own[range.clone()])
+            Mutant::RoundedInputs(to) if input.dtype.bits() > 16 => {
+                rounded(input, *to, &own[range.clone()])
             }
             _ => own[range.clone()].to_vec(),
         };
@@ -45,16 +45,28 @@ fn constant(input: &Input, value: f64, bytes: u64) -> Vec<u8> {
     element[..width].iter().copied().cycle().take(bytes as usize).collect()
 }
 
-fn rounded(input: &Input, dtype: Dtype, bytes: &[u8]) -> Vec<u8> {
+fn rounded(input: &Input, to: Rounding, bytes: &[u8]) -> Vec<u8> {
     if !input.dtype.is_float() {
         return bytes.to_vec();
     }
     let width = (input.dtype.bits() / 8) as usize;
     let elements = bytes.chunks_exact(width).map(|element| {
         let value = input.dtype.decode(input.dtype.element_bits(element, 0).unwrap_or(0));
-        input.dtype.encode(dtype.decode(dtype.encode(value)))
+        input.dtype.encode(to.round(value))
     });
     elements.flat_map(|bits| bits.to_le_bytes().into_iter().take(width)).collect()
+}
+
+impl Rounding {
+    fn round(self, value: f64) -> f64 {
+        let through = |dtype: Dtype| dtype.decode(dtype.encode(value));
+        match self {
+            // The tensor core drops the low 13 bits of an operand that nobody converted.
+            Self::Tf32 => f64::from(f32::from_bits((value as f32).to_bits() & !0x1fff)),
+            Self::F16 => through(Dtype::F16),
+            Self::Bf16 => through(Dtype::Bf16),
+        }
+    }
 }
 
 /// Outputs under an array mutant; `None` where it does not apply.
@@ -115,18 +127,36 @@ fn changed_array(
             let columns = usize::try_from(*shape.last()?).ok()?.max(1);
             changed.iter_mut().skip(columns - 1).step_by(columns).for_each(|bits| *bits = 0);
         }
+        Mutant::LastRowUnwritten => {
+            let row = usize::try_from(*shape.last()?).ok()?.min(changed.len());
+            changed[last + 1 - row..].fill(0);
+        }
+        Mutant::Transposed => changed = transposed(values, shape)?,
         Mutant::OneElementOff if float => {
             let value = f64::from_bits(changed[last / 2]);
             // Without a tolerance, the next value of the output's type.
-            let next = output.dtype.decode(output.dtype.encode(value) + 1);
-            let off = if tolerance > 0.0 { value + 20.0 * tolerance } else { next };
+            let next = output.dtype.decode(output.dtype.encode(value).wrapping_add(1));
+            let off = if tolerance > 0.0 { value + 2.0 * tolerance } else { next };
             changed[last / 2] = off.to_bits();
         }
         Mutant::OneElementOff => changed[last / 2] ^= 1,
         Mutant::Mean | Mutant::CopyOfInput(_) | Mutant::IndependentInput(_) => return None,
-        Mutant::ConstantInput(..) | Mutant::RoundedInputs(_) | Mutant::Program(..) => return None,
+        Mutant::ConstantInput(..) | Mutant::RoundedInputs(_) => return None,
+        Mutant::PreviousOutput | Mutant::Program(..) => return None,
     }
     Some(changed)
+}
+
+/// The last two extents exchanged: what a kernel with swapped indices writes.
+fn transposed(values: &[u64], shape: &[u64]) -> Option<Vec<u64>> {
+    let [.., rows, columns] = shape else { return None };
+    let (rows, columns) = (usize::try_from(*rows).ok()?, usize::try_from(*columns).ok()?);
+    let matrix = rows.checked_mul(columns).filter(|size| *size > 0)?;
+    let exchange = |matrix: &[u64]| -> Vec<u64> {
+        let places = (0..columns).flat_map(|column| (0..rows).map(move |row| (row, column)));
+        places.map(|(row, column)| matrix[row * columns + column]).collect()
+    };
+    Some(values.chunks_exact(matrix).flat_map(exchange).collect())
 }
 
 /// Tolerance of the middle element; 0 where the comparison is exact.

@@ -341,6 +341,13 @@ impl TaskSpec {
             if !(0.0..=1e12).contains(&case.weight) {
                 return Err(failed("weight must be a number of at least 0".to_owned()));
             }
+            let mut rooflines = self.roofline.flops.values().chain([&self.roofline.bytes]);
+            let scope = Scope::of_dims(&case.dims);
+            rooflines.try_for_each(|text| {
+                let value =
+                    Expression::parse(text, &self.dim_names()).and_then(|e| e.integer(&scope));
+                value.map(|_| ()).map_err(|why| failed(format!("roofline: {why}")))
+            })?;
             for input in &self.inputs {
                 Self::tensor_bytes(input.dtype, &input.shape, &case.dims)?;
             }

@@ -78,7 +78,10 @@ fn run_range(engine: &mut Engine<'_>, blocks: std::ops::Range<u64>) -> Result<()
 /// Runs blocks that talk to each other: as many at once as the chip could hold, in turns.
 fn run_together(program: &ProgramData, memory: &GlobalMemory, plan: &Plan<'_>) -> LaunchReport {
     let mut engine = Engine::new(program, memory, plan, plan.budget);
-    let mut waiting = 0..plan.blocks.len();
+    let count = plan.blocks.len();
+    // Blocks that cannot all be resident may wait for earlier ones, as a chip starts them in order.
+    let backwards = plan.reversed && count <= plan.resident;
+    let mut waiting = (0..count).map(|n| if backwards { count - 1 - n } else { n });
     let mut resident: Vec<Block> = Vec::new();
     let mut end = Ok(());
     'rounds: loop {

@@ -35,6 +35,8 @@ fn normalised_text_drops_debug_information_only() {
                 .file 1 \"a//b\"\n\
                 .loc 1 2 3, function_name $L__info_string0, inlined_at 1 4 5\nret;\n";
     assert_eq!(normalised_text(text), ".version 9.0\nadd.s32 %r1, %r2, 1;\nret;\n");
+    // The end of a comment is never its own start.
+    assert_eq!(normalised_text("/*/ x */ add;\n"), "add;\n");
     // What follows a directive on its line is part of the program.
     for line in [".loc 1 2 3 mov.u32 t, 1;", ".file 1 \"a\" mov.u32 t, 1;", ".section x { y }"] {
         assert_eq!(normalised_text(line), format!("{line}\n"));

@@ -13,7 +13,7 @@ use crate::{embedded, terminal, wiring};
 enum Tier {
     /// Everything wrong is told from right.
     Proven,
-    /// Some mutant would pass; claims carry its name.
+    /// Some mutant would pass, or nothing wrong was tried.
     Weak,
     /// The reference or a wrong kernel does not do what it must.
     Refused,
@@ -68,8 +68,16 @@ fn check_task(judge: &Judge, task: &Task, seed: &RunSeed) -> anyhow::Result<Tier
     for wrong in &task.wrong {
         tier = tier.max(check_wrong(judge, task, wrong, seed, &cancel)?);
     }
-    for mutant in judge.try_mutants(task, seed, &cancel)? {
-        tier = tier.max(print_mutant(&mutant));
+    let mutants = judge.try_mutants(task, seed, &cancel)?;
+    for mutant in &mutants {
+        tier = tier.max(print_mutant(mutant));
+    }
+    let killed = mutants.iter().any(|mutant| mutant.outcome == MutantOutcome::Killed);
+    for (tried, what) in [(!task.wrong.is_empty(), "wrong kernel"), (killed, "mutant")] {
+        if !tried {
+            tier = tier.max(Tier::Weak);
+            terminal::line(&format!("  no {what} was rejected: nothing shows what would be"));
+        }
     }
     Ok(tier)
 }

@@ -6,5 +6,6 @@ mod crashes;
 mod demo;
 mod hostile;
 mod program;
+mod ranking;
 mod task_files;
 mod usage;

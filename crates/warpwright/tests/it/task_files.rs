@@ -1,5 +1,5 @@
-//! The shipped task proves itself: its reference agrees with the golden case, and each of its
-//! wrong kernels is rejected for the reason that it carries.
+//! Task files: the shipped ones prove themselves, spoilt ones are told, and a single wrong element
+//! is found wherever it is.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,10 @@ use judge::{CancelFlag, Evaluation, Judge, JudgeConfig, Judgement, RunSeed};
 use pipeline::candidate::Candidate;
 use pipeline::device_facts::DeviceFacts;
 use pipeline::reply::candidate_of_parts;
-use pipeline::task::{Task, WrongKernel};
+use pipeline::task::Task;
+use serde_json::Value;
 
-use crate::program::cache;
+use crate::program::{Ended, Program, cache};
 
 fn judge() -> Judge {
     let found = toolchain::find(&Choice::Pinned, &cache())
@@ -26,7 +27,7 @@ fn judge() -> Judge {
 }
 
 fn task(name: &str) -> Task {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks").join(name);
+    let root = tasks_folder().join(name);
     let mut files = BTreeMap::new();
     for folder in [root.clone(), root.join("wrong")] {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -40,15 +41,6 @@ fn task(name: &str) -> Task {
     Task::from_files(&files).unwrap()
 }
 
-/// Every shipped task, by folder name.
-fn tasks() -> Vec<Task> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks");
-    let folders = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap());
-    let names: Vec<_> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
-    assert!(!names.is_empty());
-    names.iter().map(|name| task(name)).collect()
-}
-
 fn evaluate(judge: &Judge, task: &Task, candidate: &Candidate, index: u64) -> Judgement {
     let tunables = candidate.plan.default_tunables();
     let cancel = CancelFlag::default();
@@ -59,34 +51,77 @@ fn evaluate(judge: &Judge, task: &Task, candidate: &Candidate, index: u64) -> Ju
     judge.evaluate(&evaluation, &cancel).unwrap()
 }
 
-#[test]
-fn references_agree_with_their_golden_cases() {
-    let judge = judge();
-    for task in tasks() {
-        let report = judge.check_golden(&task, &CancelFlag::default()).unwrap();
-        assert!(report.compared > 0, "{}", task.spec.name);
-        assert_eq!(report.deviations, [], "{}", task.spec.name);
-    }
+fn tasks_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks")
 }
 
 #[test]
-fn every_wrong_kernel_is_rejected_for_its_reason() {
-    let judge = judge();
-    for task in tasks() {
-        assert!(task.wrong.len() >= 4, "{}", task.spec.name);
-        task.wrong.iter().for_each(|wrong| check_wrong(&judge, &task, wrong));
+fn shipped_tasks_prove_themselves() {
+    let checked = Program::new().call(&["task", "check"]);
+    assert_eq!(checked.code, Some(0), "{}{}", checked.stdout, checked.stderr);
+    for entry in std::fs::read_dir(tasks_folder()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let proven = format!("{name}: proven");
+        let end = checked.stdout.find(&proven).unwrap_or_else(|| panic!("{name} is not checked"));
+        let own = checked.stdout[..end].rsplit(": proven").next().unwrap();
+        let lines = |part: &str| own.lines().filter(|line| line.contains(part)).count();
+        assert!(own.contains(" values agree"), "{own}");
+        assert!(lines(": rejected: ") >= 4 && lines(": told apart, ") >= 8, "{own}");
     }
 }
 
-fn check_wrong(judge: &Judge, task: &Task, wrong: &WrongKernel) {
-    let candidate = candidate_of_parts(&wrong.source, &wrong.plan, &task.signature()).unwrap();
-    let verdict = evaluate(judge, task, &candidate, 0).verdict;
-    let place = format!("{}/{}: {verdict} {}", task.spec.name, wrong.name, verdict.detail);
-    let expected = (wrong.expect.kind, Some(wrong.expect.reason));
-    assert_eq!((verdict.kind, verdict.reason), expected, "{place}");
-    if let Some(case) = &wrong.expect.case {
-        assert!(verdict.detail.contains(&format!("case `{case}`")), "{place}");
+/// A copy of softmax_rows that `change` has spoilt: its path and what `task check` said of it.
+fn check_spoilt(change: impl Fn(&Path)) -> Ended {
+    let program = Program::new();
+    let copy = program.path("spoilt");
+    std::fs::create_dir_all(copy.join("wrong")).unwrap();
+    for folder in ["", "wrong"] {
+        for entry in std::fs::read_dir(tasks_folder().join("softmax_rows").join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                let to = copy.join(folder).join(path.file_name().unwrap());
+                std::fs::copy(&path, to).unwrap();
+            }
+        }
     }
+    change(&copy);
+    program.call(&["task", "check", copy.to_str().unwrap()])
+}
+
+#[test]
+fn a_golden_case_that_the_reference_does_not_give_refuses_the_task() {
+    let ended = check_spoilt(|task| {
+        let path = task.join("golden.json");
+        let mut golden: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        golden["outputs"]["y"][1] = "3fe0000000000000".into();
+        std::fs::write(&path, golden.to_string()).unwrap();
+    });
+    assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("`y` at 1: the reference gives 0."), "{}", ended.stdout);
+    assert!(ended.stdout.contains(": refused"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_wrong_kernel_that_fails_for_another_reason_refuses_the_task() {
+    let ended = check_spoilt(|task| {
+        for entry in std::fs::read_dir(task.join("wrong")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "cu") {
+                std::fs::write(&path, "this does not compile").unwrap();
+            }
+        }
+    });
+    assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("NOT AS EXPECTED: BuildFailed/COMPILE"), "{}", ended.stdout);
+    assert!(ended.stdout.contains(": refused"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_task_without_wrong_kernels_is_weak() {
+    let ended = check_spoilt(|task| std::fs::remove_dir_all(task.join("wrong")).unwrap());
+    assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("no wrong kernel was rejected"), "{}", ended.stdout);
+    assert!(ended.stdout.contains(": weak"), "{}", ended.stdout);
 }
 
 /// A single wrong element somewhere in the output is found whatever the inputs are.
