@@ -331,8 +331,8 @@ fn strip_comments(text: &str) -> String {
         out.push_str(before);
         let (kept, len) = if tail.starts_with("//") {
             ("", tail.find('\n').unwrap_or(tail.len()))
-        } else if tail.starts_with("/*") {
-            (" ", tail[2..].find("*/").map_or(tail.len(), |end| end + 4))
+        } else if let Some(inner) = tail.strip_prefix("/*") {
+            (" ", inner.find("*/").map_or(tail.len(), |end| end + 4))
         } else if let Some(inner) = tail.strip_prefix('"') {
             let end = inner.find(['"', '\n']).map_or(tail.len(), |end| end + 2);
             (&tail[..end], end)
