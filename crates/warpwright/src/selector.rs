@@ -34,6 +34,16 @@ pub(crate) async fn resolve(store: &Store, selector: Option<&str>) -> anyhow::Re
     Ok(Selected { run, seq })
 }
 
+/// Resolves what points at a whole run: `RUN` or `TASK@best`; nothing means `@last`.
+pub(crate) async fn resolve_run(store: &Store, selector: Option<&str>) -> anyhow::Result<RunId> {
+    if let Some((run, attempt)) = selector.and_then(|text| text.split_once(':')) {
+        return Err(bad_input(format!(
+            "this is about a whole run: write {run}; `show {run}:{attempt}` shows one attempt"
+        )));
+    }
+    Ok(resolve(store, selector).await?.run)
+}
+
 async fn best_of_run(store: &Store, run: &RunId) -> anyhow::Result<u32> {
     let best = store.run_summary(run).await?.best_seq;
     best.ok_or_else(|| bad_input(format!("run {run} has no correct attempt yet")))

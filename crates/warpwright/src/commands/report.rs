@@ -16,9 +16,9 @@ pub(crate) async fn perform(
     json: bool,
 ) -> anyhow::Result<Outcome> {
     let store = Store::open_read_only(&places.ledger).await?;
-    let selected = selector::resolve(&store, selector).await?;
-    let summary = store.run_summary(&selected.run).await?;
-    let attempts = store.closed_attempts(&selected.run, &summary.run.task_hash).await?;
+    let run = selector::resolve_run(&store, selector).await?;
+    let summary = store.run_summary(&run).await?;
+    let attempts = store.closed_attempts(&run, &summary.run.task_hash).await?;
     if json {
         terminal::line(&as_json(&summary, &attempts).to_string());
     } else {

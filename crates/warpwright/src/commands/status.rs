@@ -13,8 +13,8 @@ pub(crate) async fn perform(places: &Places, selector: Option<&str>) -> anyhow::
     match selector {
         None => list(&store).await?,
         Some(_) => {
-            let selected = selector::resolve(&store, selector).await?;
-            show(&store, &store.run_summary(&selected.run).await?);
+            let run = selector::resolve_run(&store, selector).await?;
+            show(&store, &store.run_summary(&run).await?);
         }
     }
     Ok(Outcome::done())

@@ -133,6 +133,19 @@ fn a_second_process_cannot_drive_the_same_run() {
 }
 
 #[test]
+fn what_is_about_a_run_takes_no_attempt() {
+    let program = Program::new();
+    let model = program.transcript(&demo_replies()[..1]);
+    program.call(&["run", "softmax_rows", "--model", &model, "--attempts", "1"]);
+    for arguments in [vec!["status", "@last:1"], vec!["report", "@last:1"]] {
+        let ended = program.call(&arguments);
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("`show @last:1` shows one attempt"), "{}", ended.stderr);
+    }
+    assert_eq!(program.call(&["status", "@last"]).code, Some(0));
+}
+
+#[test]
 fn a_damaged_ledger_is_refused_and_left_alone() {
     let program = Program::new();
     std::fs::write(program.ledger(), vec![7; 8192]).unwrap();
