@@ -101,7 +101,8 @@ impl Templates {
 }
 
 /// Puts text into a Markdown fence that the text itself cannot close; control characters go.
-fn fence(text: &str, language: &str) -> String {
+#[must_use]
+pub fn fence(text: &str, language: &str) -> String {
     let clean = visible(text);
     let longest = clean.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let mark = "`".repeat(longest.max(2) + 1);

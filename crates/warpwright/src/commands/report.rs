@@ -1,6 +1,7 @@
 //! `report`: a run in Markdown or JSON.
 
 use pipeline::attempt::Attempt;
+use pipeline::template::fence;
 use serde_json::json;
 use store::{RunSummary, Store};
 
@@ -46,10 +47,11 @@ fn as_markdown(summary: &RunSummary, attempts: &[Attempt]) -> String {
         Some(best) => {
             lines.push(format!("Best: #{}, {}.", best.seq, best.score().describe()));
             if let Some(code) = &best.code {
+                // A kernel's comment must not be able to end its fence and go on as the report.
                 lines.push(format!(
-                    "\n```cuda\n{}```\n\n```toml\n{}\n```",
-                    code.source,
-                    code.plan.trim()
+                    "\n{}\n\n{}",
+                    fence(code.source.trim_end(), "cuda"),
+                    fence(code.plan.trim(), "toml")
                 ));
             }
         }
