@@ -11,7 +11,7 @@ for name, arches in ARCHES.items():
         program = ctypes.c_void_p()
         nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, f"{name}.cu".encode(), 0, None, None)
         options = [f"--gpu-architecture={arch.replace('sm', 'compute')}", "-std=c++17", "-default-device",
-                   "-lineinfo", "--device-int128", f"-I{root}/include"]
+                   "-lineinfo", "--device-int128", "--frandom-seed=warpwright", f"-I{root}/include"]
         array = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
         code, size = nvrtc.nvrtcCompileProgram(program, len(options), array), ctypes.c_size_t()
         get = ("ProgramLog" if code else "PTX")
@@ -20,4 +20,6 @@ for name, arches in ARCHES.items():
         getattr(nvrtc, f"nvrtcGet{get}")(program, text)
         if code:
             sys.exit(text.value.decode())
-        (here / f"{name}.{arch}.ptx").write_bytes(text.value)
+        # NVRTC writes the working directory into .file; nobody else's machine has it.
+        ptx = text.value.replace(f"{pathlib.Path.cwd()}/".encode(), b"")
+        (here / f"{name}.{arch}.ptx").write_bytes(ptx)
