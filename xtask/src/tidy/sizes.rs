@@ -11,7 +11,7 @@ const LINE_CHARS_MAX: usize = 100;
 const TABLES: [(&str, &str); 1] = [("ptx-sim/src/exec/alu.rs", "execute")];
 
 /// Functions that must stay on one screen: end of the path, function, lines.
-const SCREENS: [(&str, &str, usize); 1] = [("agent/src/engine.rs", "run", 40)];
+const SCREENS: [(&str, &str, usize); 1] = [("agent/src/engine.rs", "drive", 40)];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     tree.rust().flat_map(|file| check_file(file, &TABLES)).collect()
@@ -40,7 +40,14 @@ fn check_file(file: &SourceFile, tables: &[(&str, &str)]) -> Vec<Violation> {
             .find(|(path, function, _)| file.path.ends_with(path) && *function == name);
         screen.map_or(FUNCTION_LINES_MAX, |(_, _, lines)| *lines)
     };
-    for function in functions(&file.lexed.code) {
+    let functions = functions(&file.lexed.code);
+    for (path, name, _) in &SCREENS {
+        if file.path.ends_with(path) && !functions.iter().any(|function| function.name == *name) {
+            let message = format!("function {name} is gone: name in SCREENS what took its place");
+            found.push(Violation::new(&file.path, 1, message));
+        }
+    }
+    for function in functions {
         let (count, most) = (function.lines(), most(&function.name));
         if count > most && !exempt(&function.name) {
             let name = &function.name;
@@ -69,11 +76,18 @@ mod tests {
             assert_eq!(found.len(), 1);
             assert!(found[0].message.contains(expected), "{}", found[0]);
         }
-        let loop_text = format!("fn run() {{\n{}}}", "x;\n".repeat(40));
+        let loop_text = format!("fn drive() {{\n{}}}", "x;\n".repeat(40));
         let found = check(&Tree::of(&[("crates/agent/src/engine.rs", &loop_text)]));
-        assert!(found[0].message.contains("function run has 42 lines, at most 40"));
+        assert!(found[0].message.contains("function drive has 42 lines, at most 40"));
         let tree = Tree::of(&[("src/a.rs", &long_function)]);
         assert_eq!(check_file(tree.get("src/a.rs").unwrap(), &[("a.rs", "long")]), []);
         assert_eq!(check(&Tree::of(&[("a.rs", "fn short() {}\n")])), []);
+    }
+
+    #[test]
+    fn a_screened_function_cannot_vanish() {
+        let found = check(&Tree::of(&[("crates/agent/src/engine.rs", "fn loop_on() {}\n")]));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].message.contains("drive is gone"), "{}", found[0]);
     }
 }

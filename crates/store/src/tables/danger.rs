@@ -5,7 +5,7 @@ use pipeline::verdict::{Reason, Verdict};
 use sqlx::SqliteConnection;
 
 use super::attempt::verdict_of;
-use super::evaluation::report_of;
+use super::evaluation::optional_report;
 use crate::open::Work;
 use crate::{DangerRow, Result};
 
@@ -48,10 +48,7 @@ pub(crate) async fn get(
     let stored: Option<Stored> =
         sqlx::query_as(query).bind(key.as_str()).fetch_optional(&mut *connection).await?;
     let Some(stored) = stored else { return Ok(None) };
-    let report = match &stored.report {
-        Some(hash) => Some(report_of(connection, hash).await?),
-        None => None,
-    };
+    let report = optional_report(connection, stored.report.as_deref()).await?;
     Ok(Some(DangerRow {
         key: key.clone(),
         verdict: verdict_of(&stored.kind, stored.reason.as_deref(), Some(stored.detail))?,

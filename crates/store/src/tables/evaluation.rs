@@ -120,10 +120,7 @@ pub(crate) async fn of_attempt(
     let stored: Option<Stored> =
         sqlx::query_as(query).bind(attempt.as_str()).fetch_optional(&mut *connection).await?;
     let Some(stored) = stored else { return Ok(None) };
-    let report = match &stored.report {
-        Some(hash) => Some(report_of(connection, hash).await?),
-        None => None,
-    };
+    let report = optional_report(connection, stored.report.as_deref()).await?;
     let stage = STAGES.into_iter().find(|(_, name)| *name == stored.stage).map(|(stage, _)| stage);
     Ok(Some(JudgementRow {
         stage: of_name("stage", &stored.stage, stage)?,
@@ -135,8 +132,19 @@ pub(crate) async fn of_attempt(
 }
 
 /// The report in an artifact.
-pub(crate) async fn report_of(connection: &mut SqliteConnection, hash: &str) -> Result<Report> {
+async fn report_of(connection: &mut SqliteConnection, hash: &str) -> Result<Report> {
     of_json("report", &artifact::text(connection, hash).await?)
+}
+
+/// The report stored under a hash, where there is one.
+pub(crate) async fn optional_report(
+    connection: &mut SqliteConnection,
+    hash: Option<&str>,
+) -> Result<Option<Report>> {
+    match hash {
+        Some(hash) => Ok(Some(report_of(connection, hash).await?)),
+        None => Ok(None),
+    }
 }
 
 /// The first verdict under this key that has a report and whose program this toolchain built.
