@@ -34,16 +34,20 @@ pub async fn submit_within<L: Llm + Sync>(
     Limit::starting_now(deadline_ms).submit(llm, request).await
 }
 
-/// Waits for the reply to a submitted request, at most `deadline_ms`; then gives it up.
+/// Waits for the reply to a submitted request, at most `deadline_ms`, then gives it up; for ever
+/// without a deadline.
 ///
 /// # Errors
 /// Those of the provider; `Deadline` when the time is over.
 pub async fn wait_for<L: Llm + Sync>(
     llm: &L,
     ticket: &Ticket,
-    deadline_ms: u64,
+    deadline_ms: Option<u64>,
 ) -> Result<Reply, LlmError> {
-    Limit::starting_now(deadline_ms).reply(llm, ticket).await
+    match deadline_ms {
+        Some(deadline_ms) => Limit::starting_now(deadline_ms).reply(llm, ticket).await,
+        None => wait(llm, ticket).await,
+    }
 }
 
 /// A caller's limit: one end for every part of the wait, and the whole of it in the error.
@@ -58,7 +62,7 @@ impl Limit {
     }
 
     fn over(&self) -> LlmError {
-        LlmError::Deadline { limit_ms: self.limit_ms }
+        LlmError::deadline(self.limit_ms)
     }
 
     async fn submit<L: Llm + Sync>(&self, llm: &L, request: &Request) -> Result<Ticket, LlmError> {
@@ -93,7 +97,7 @@ mod tests {
 
     use super::complete;
     use crate::conformance::{reply, request};
-    use crate::{Llm, LlmError, ModelInfo, Poll, Price, Request, Ticket};
+    use crate::{ErrorClass, Llm, LlmError, ModelInfo, Poll, Price, Request, Ticket};
 
     /// Answers the poll after `pending` others.
     struct Slow {
@@ -118,12 +122,19 @@ mod tests {
 
         fn cancel(&self, _: &Ticket) -> impl Future<Output = Result<(), LlmError>> + Send {
             self.cancels.fetch_add(1, Ordering::Relaxed);
-            ready(Err(LlmError::Unavailable("cancelling failed".to_owned())))
+            ready(Err(LlmError::new(ErrorClass::Unavailable, "cancelling failed")))
         }
 
         fn describe(&self) -> ModelInfo {
             let (provider, model) = ("slow".to_owned(), "slow".to_owned());
-            ModelInfo { provider, model, idempotent: true, price: Price::Free }
+            ModelInfo {
+                provider,
+                model,
+                idempotent: true,
+                price: Price::Free,
+                output_tokens_max: 1_000,
+                deadline_ms: None,
+            }
         }
     }
 
@@ -134,11 +145,8 @@ mod tests {
         {
             let slow = Slow { pending, polls: AtomicU32::new(0), cancels: AtomicU32::new(0) };
             let found = complete(&slow, &request("t", 1, 0), deadline_ms).await;
-            let wanted = if done {
-                Ok(reply("late"))
-            } else {
-                Err(LlmError::Deadline { limit_ms: deadline_ms })
-            };
+            let wanted =
+                if done { Ok(reply("late")) } else { Err(LlmError::deadline(deadline_ms)) };
             assert_eq!(found, wanted);
             assert_eq!(slow.cancels.load(Ordering::Relaxed), u32::from(!done));
         }

@@ -5,8 +5,9 @@
 //! wait. Nothing here knows budgets, retries or the ledger: the caller stores that a call may go
 //! out before it submits, and the ticket before it polls.
 //!
-//! Start at [`Llm`]; [`ReplayModel`] is the provider that answers from a recorded transcript.
+//! Start at [`Llm`]; [`Model`] is any of the providers: one file each.
 
+mod any;
 mod complete;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -15,7 +16,8 @@ pub mod limits;
 mod model;
 mod replay;
 
+pub use any::Model;
 pub use complete::{complete, submit_within, wait_for};
-pub use error::{ErrorClass, LlmError};
+pub use error::{Charge, ErrorClass, LlmError};
 pub use model::{Llm, ModelInfo, Poll, Price, Reply, Request, Ticket};
 pub use replay::ReplayModel;

@@ -15,8 +15,10 @@ use pipeline::limits::capped;
 use pipeline::transcript::{Entry, parse};
 use serde::{Deserialize, Serialize};
 
-use crate::error::LlmError;
-use crate::limits::{ERROR_BYTES_MAX, TICKET_BYTES_MAX, TRANSCRIPT_BYTES_MAX};
+use crate::error::{ErrorClass, LlmError};
+use crate::limits::{
+    CALL_DEADLINE_MS, ERROR_BYTES_MAX, OUTPUT_TOKENS_MAX, TICKET_BYTES_MAX, TRANSCRIPT_BYTES_MAX,
+};
 use crate::model::{Llm, ModelInfo, Poll, Price, Reply, Request, Ticket};
 
 /// A model that repeats what was recorded.
@@ -48,7 +50,7 @@ impl ReplayModel {
     /// # Errors
     /// `LocalFile` for a file that cannot be read or is no transcript.
     pub fn open(path: &Path) -> Result<Self, LlmError> {
-        let failed = |why: String| LlmError::LocalFile { path: path.display().to_string(), why };
+        let failed = |why: String| local_file(path, &why);
         let text = read_capped(path).map_err(|error| failed(error.to_string()))?;
         let entries = parse(&text).map_err(|error| failed(error.to_string()))?;
         Ok(Self::of_entries(entries))
@@ -110,24 +112,28 @@ impl ReplayModel {
         // A recorded reply also answers the tries after it, as when a transcript grew between two.
         let last_reply = |tries: &'a Vec<Entry>| tries.last().filter(|last| last.error.is_none());
         let entry = tries.and_then(|tries| tries.get(index).or_else(|| last_reply(tries)));
-        entry.ok_or_else(|| LlmError::Exhausted(format!("the transcript has no {}", place.name())))
+        entry.ok_or_else(|| {
+            LlmError::new(ErrorClass::Exhausted, format!("the transcript has no {}", place.name()))
+        })
     }
 
     fn reply(&self, entry: &Entry, place: &Place) -> Result<Reply, LlmError> {
         let recorded = !entry.prompt_hash.is_empty();
         let drift = recorded && entry.prompt_hash != place.prompt.as_str();
         if drift && self.strict {
-            return Err(LlmError::Drift(place.name()));
+            return Err(LlmError::new(ErrorClass::Drift, place.name()));
         }
         let model = if entry.model.is_empty() { &self.model } else { &entry.model };
         Ok(Reply {
             text: entry.reply.clone(),
             finish_reason: entry.finish_reason.clone(),
-            usage: entry.usage,
+            usage: Some(entry.usage),
             model: model.clone(),
             latency_ms: entry.latency_ms,
-            cost_nusd: 0,
+            cost_nusd: Some(0),
             drift,
+            reasoning: String::new(),
+            http_log: String::new(),
         })
     }
 }
@@ -151,6 +157,8 @@ impl Llm for ReplayModel {
             model: self.model.clone(),
             idempotent: true,
             price: Price::Free,
+            output_tokens_max: OUTPUT_TOKENS_MAX,
+            deadline_ms: Some(CALL_DEADLINE_MS),
         }
     }
 }
@@ -165,7 +173,9 @@ impl Place {
         let text = json.map(|json| format!("{TICKET_PREFIX}{json}"));
         match text {
             Ok(text) if text.len() <= TICKET_BYTES_MAX => Ok(Ticket::from(text)),
-            Ok(_) | Err(_) => Err(LlmError::Refused("the task's name is too long".to_owned())),
+            Ok(_) | Err(_) => {
+                Err(LlmError::new(ErrorClass::Refused, "the task's name is too long"))
+            }
         }
     }
 
@@ -173,7 +183,7 @@ impl Place {
         let json = ticket.as_str().strip_prefix(TICKET_PREFIX);
         let place = json.and_then(|json| serde_json::from_str(json).ok());
         let shown = || capped(ticket.as_str(), TICKET_BYTES_MAX);
-        place.ok_or_else(|| LlmError::UnknownTicket(shown()))
+        place.ok_or_else(|| LlmError::new(ErrorClass::UnknownTicket, shown()))
     }
 }
 
@@ -194,22 +204,22 @@ struct JournalLine<'a> {
 impl Journal {
     fn open(path: &Path) -> Result<Self, LlmError> {
         let opened = OpenOptions::new().create(true).append(true).open(path);
-        let file = opened.map_err(|error| Self::failed(path, &error.to_string()))?;
+        let file = opened.map_err(|error| local_file(path, &error.to_string()))?;
         Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
-    }
-
-    fn failed(path: &Path, why: &str) -> LlmError {
-        LlmError::LocalFile { path: path.display().to_string(), why: why.to_owned() }
     }
 
     /// One write, so that a kill leaves a whole line or none.
     fn append(&self, id: &str, place: &Place) -> Result<(), LlmError> {
         let line = serde_json::to_string(&JournalLine { id, place });
-        let line = line.map_err(|error| Self::failed(&self.path, &error.to_string()))?;
+        let line = line.map_err(|error| local_file(&self.path, &error.to_string()))?;
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let written = file.write_all(format!("{line}\n").as_bytes());
-        written.map_err(|error| Self::failed(&self.path, &error.to_string()))
+        written.map_err(|error| local_file(&self.path, &error.to_string()))
     }
+}
+
+fn local_file(path: &Path, why: &str) -> LlmError {
+    LlmError::new(ErrorClass::LocalFile, format!("{}: {why}", path.display()))
 }
 
 fn read_capped(path: &Path) -> std::io::Result<String> {

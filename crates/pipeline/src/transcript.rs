@@ -33,10 +33,47 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
+    /// Cached ones included.
     #[serde(default)]
     pub input_tokens: u64,
+    /// Reasoning included.
     #[serde(default)]
     pub output_tokens: u64,
+    /// Input tokens that the provider had cached.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_input_tokens: u64,
+    /// Output tokens that were reasoning.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
+    /// True when nobody counted and the numbers are guessed from the texts' lengths.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+}
+
+impl Usage {
+    /// So many tokens, none of them cached or reasoning.
+    #[must_use]
+    pub const fn of(input_tokens: u64, output_tokens: u64) -> Self {
+        Self {
+            input_tokens,
+            output_tokens,
+            cached_input_tokens: 0,
+            reasoning_tokens: 0,
+            estimated: false,
+        }
+    }
+
+    /// Guesses from texts: about 3.5 bytes a token.
+    #[must_use]
+    pub fn estimate(input_bytes: usize, output_bytes: usize) -> Self {
+        let tokens = |bytes: usize| (bytes as u64 * 2).div_ceil(7);
+        Self { estimated: true, ..Self::of(tokens(input_bytes), tokens(output_bytes)) }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Why a file is not a transcript.
@@ -102,7 +139,10 @@ fn parse_line(number: usize, line: &str) -> Result<Entry, TranscriptError> {
         // The parser counts lines within this one line.
         failed(text.split(" at line ").next().unwrap_or(&text).to_owned())
     })?;
-    let counts = [entry.usage.input_tokens, entry.usage.output_tokens, entry.latency_ms];
+    let Usage { input_tokens, output_tokens, cached_input_tokens, reasoning_tokens, .. } =
+        entry.usage;
+    let counts =
+        [input_tokens, output_tokens, cached_input_tokens, reasoning_tokens, entry.latency_ms];
     match counts.iter().find(|count| **count > RECORDED_COUNT_MAX) {
         Some(count) => Err(failed(format!("{count} is larger than {RECORDED_COUNT_MAX}"))),
         None => Ok(entry),
@@ -122,7 +162,7 @@ mod tests {
             prompt_hash: String::new(),
             reply: "text\nwith ```fences```".to_owned(),
             finish_reason: "stop".to_owned(),
-            usage: Usage { input_tokens: 3, output_tokens: 4 },
+            usage: Usage::of(3, 4),
             model: "recorded".to_owned(),
             latency_ms: 5,
             error: None,

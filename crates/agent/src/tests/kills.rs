@@ -1,7 +1,7 @@
 //! A kill at every boundary: what the provider charged is what the ledger booked.
 
-use llm::LlmError;
 use llm::conformance::Failure;
+use llm::{ErrorClass, LlmError};
 use pipeline::next_step::StopReason;
 use store::{Boundary, CallState};
 use tokio::task::JoinSet;
@@ -17,8 +17,8 @@ fn failure(seq: u32, on_submit: bool, error: LlmError) -> Failure {
 
 /// The first question of each attempt: answered, charged without a reply, or refused.
 fn failures() -> Vec<(u64, Vec<Failure>)> {
-    let late = || LlmError::Deadline { limit_ms: 5 };
-    let unreadable = || LlmError::Malformed("no JSON".to_owned());
+    let late = || LlmError::deadline(5);
+    let unreadable = || LlmError::new(ErrorClass::Malformed, "no JSON");
     vec![
         (0, Vec::new()),
         (1, vec![failure(1, true, late())]),
@@ -99,7 +99,7 @@ async fn a_resume_that_is_killed_again_books_every_call() {
 async fn a_lost_call_says_why() {
     let world = World::new().await;
     let mut model = world.model(true);
-    model.failures = vec![failure(1, true, LlmError::Deadline { limit_ms: 5 })];
+    model.failures = vec![failure(1, true, LlmError::deadline(5))];
     assert_eq!(world.process(model, None).await.unwrap().unwrap(), DONE);
     let detail = world.store().await.attempt_detail(&world.run, 1).await.unwrap();
     let (class, message) = detail.calls[0].error.clone().unwrap();

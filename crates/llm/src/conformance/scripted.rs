@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pipeline::transcript::Usage;
 
-use crate::error::LlmError;
+use crate::error::{ErrorClass, LlmError};
 use crate::model::{Llm, ModelInfo, Poll, Price, Reply, Request, Ticket};
 
 /// What every answer costs.
-const USAGE: Usage = Usage { input_tokens: 10, output_tokens: 20 };
-const PRICE: Price =
-    Price::PerMillionTokens { input_nusd: 3_000_000_000, output_nusd: 15_000_000_000 };
+const USAGE: Usage = Usage::of(10, 20);
+const PRICE: Price = Price::PerMillionTokens {
+    input_nusd: 3_000_000_000,
+    cached_input_nusd: 300_000_000,
+    output_nusd: 15_000_000_000,
+};
 
 /// The far side, which outlives the process that asks: share it between models of one test.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +54,7 @@ pub struct ScriptedModel {
     /// True: submitting takes for ever, after the server has charged.
     pub stuck_on_submit: bool,
     pub failures: Vec<Failure>,
+    pub deadline_ms: Option<u64>,
 }
 
 impl Server {
@@ -65,7 +69,7 @@ impl Server {
     pub fn charged_nusd(&self) -> i64 {
         i64::try_from(self.charged_calls())
             .unwrap_or(i64::MAX)
-            .saturating_mul(PRICE.cost_nusd(USAGE))
+            .saturating_mul(PRICE.cost_nusd(USAGE).unwrap_or(0))
     }
 
     /// Polls so far.
@@ -97,6 +101,7 @@ impl ScriptedModel {
             answers: true,
             stuck_on_submit: false,
             failures: Vec::new(),
+            deadline_ms: Some(60_000),
         }
     }
 
@@ -116,7 +121,7 @@ impl ScriptedModel {
 
     fn poll_now(&self, ticket: &Ticket) -> Result<Poll, LlmError> {
         self.server.state().polls += 1;
-        let unknown = || LlmError::UnknownTicket(ticket.to_string());
+        let unknown = || LlmError::new(ErrorClass::UnknownTicket, ticket.to_string());
         let [id, seq, try_index] = ticket.as_str().split('/').collect::<Vec<_>>()[..] else {
             return Err(unknown());
         };
@@ -131,11 +136,13 @@ impl ScriptedModel {
         Ok(Poll::Done(Reply {
             text: self.text.clone(),
             finish_reason: "stop".to_owned(),
-            usage: USAGE,
+            usage: Some(USAGE),
             model: self.name.clone(),
             latency_ms: 1,
             cost_nusd: PRICE.cost_nusd(USAGE),
             drift: false,
+            reasoning: String::new(),
+            http_log: String::new(),
         }))
     }
 }
@@ -163,6 +170,8 @@ impl Llm for ScriptedModel {
             model: self.name.clone(),
             idempotent: self.idempotent,
             price: PRICE,
+            output_tokens_max: 32_000,
+            deadline_ms: self.deadline_ms,
         }
     }
 }

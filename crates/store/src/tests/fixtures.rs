@@ -141,7 +141,7 @@ pub(super) async fn open(store: &Store, run: &RunId, ask: &Ask) -> Result<Attemp
 pub(super) fn reply(text: &str) -> SettledReply {
     SettledReply {
         text: text.to_owned(),
-        usage: Usage { input_tokens: 70, output_tokens: 30 },
+        usage: Usage::of(70, 30),
         finish_reason: "stop".to_owned(),
         model: "recorded-1".to_owned(),
         latency_ms: 1_234,

@@ -115,7 +115,7 @@ async fn the_summary_adds_up() {
     let summary = store.run_summary(&ledger.run).await.unwrap();
     assert_eq!((summary.attempts, summary.closed, summary.best_seq), (3, 2, Some(1)));
     assert_eq!(summary.verdicts, [(Kind::Malformed, 1), (Kind::Correct, 1)]);
-    assert_eq!(summary.usage, Usage { input_tokens: 140, output_tokens: 60 });
+    assert_eq!(summary.usage, Usage::of(140, 60));
     assert_eq!(summary.settled, Booking { calls: 2, tokens: 200, nusd: 642 });
     assert_eq!(summary.lost, Booking { calls: 1, tokens: 1_000, nusd: 500 });
     assert_eq!(summary.reserved, Booking { calls: 1, tokens: 1_000, nusd: 500 });

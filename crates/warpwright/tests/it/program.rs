@@ -126,7 +126,7 @@ pub(crate) fn entry(seq: u32, reply: &str) -> Entry {
         prompt_hash: String::new(),
         reply: reply.to_owned(),
         finish_reason: "stop".to_owned(),
-        usage: Usage { input_tokens: 100, output_tokens: 10 },
+        usage: Usage::of(100, 10),
         model: "test".to_owned(),
         latency_ms: 1,
         error: None,

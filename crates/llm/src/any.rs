@@ -1,0 +1,38 @@
+//! Any of the providers, chosen once when a run is wired.
+
+use crate::error::LlmError;
+use crate::model::{Llm, ModelInfo, Poll, Request, Ticket};
+use crate::replay::ReplayModel;
+
+/// One of the providers.
+#[derive(Clone, Debug)]
+pub enum Model {
+    /// A recorded transcript.
+    Replay(ReplayModel),
+}
+
+impl Llm for Model {
+    async fn submit(&self, request: &Request) -> Result<Ticket, LlmError> {
+        match self {
+            Self::Replay(model) => model.submit(request).await,
+        }
+    }
+
+    async fn poll(&self, ticket: &Ticket) -> Result<Poll, LlmError> {
+        match self {
+            Self::Replay(model) => model.poll(ticket).await,
+        }
+    }
+
+    async fn cancel(&self, ticket: &Ticket) -> Result<(), LlmError> {
+        match self {
+            Self::Replay(model) => model.cancel(ticket).await,
+        }
+    }
+
+    fn describe(&self) -> ModelInfo {
+        match self {
+            Self::Replay(model) => model.describe(),
+        }
+    }
+}
