@@ -4,8 +4,9 @@
 //! interrupted is simply performed again, except a call: see `calls`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use judge::{Build, Evaluation, JudgeError, Judgement};
+use judge::{Build, Job, JobPoll, JudgeError, Judgement};
 use llm::Llm;
 use pipeline::attempt::State;
 use pipeline::candidate::{Candidate, danger_key, eval_key};
@@ -51,8 +52,11 @@ impl<L: Llm + Sync> Engine<L> {
 
     async fn parse(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
         let reply = attempt.reply.as_ref().ok_or_else(|| incomplete(attempt, "reply"))?;
-        match reply::candidate(&reply.text, &self.task.signature()) {
-            Err(malformed) => self.store.close_attempt(&attempt.id, &malformed.verdict()).await?,
+        match reply::candidate(&reply.text, &self.operator(attempt)?.task.signature()) {
+            Err(malformed) => {
+                let verdict = reply::explained(&malformed, &reply.text, &reply.finish_reason);
+                self.store.close_attempt(&attempt.id, &verdict).await?;
+            }
             Ok(candidate) => {
                 let variant = candidate.default_variant();
                 let new = NewCandidate {
@@ -70,8 +74,8 @@ impl<L: Llm + Sync> Engine<L> {
     async fn build(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
         let (row, candidate) = self.candidate_of(attempt)?;
         let tunables = row.tunables.clone();
-        let (judge, task) = (Arc::clone(&self.judge), Arc::clone(&self.task));
-        let cancel = self.interrupt.cancel_flag();
+        let task = Arc::clone(&self.operator(attempt)?.task);
+        let (judge, cancel) = (Arc::clone(&self.judge), self.interrupt.cancel_flag());
         let build = blocking(move || judge.build(&task, &candidate, &tunables, &cancel)).await?;
         let compiled = build.facts.is_some();
         let new = NewBuild {
@@ -95,11 +99,12 @@ impl<L: Llm + Sync> Engine<L> {
         let facts = built.facts.as_ref().ok_or_else(|| incomplete(attempt, "build facts"))?;
         let launch_hash = candidate.plan.launch_hash(&row.tunables);
         let device = &self.judge.config().device;
-        let danger = danger_key(&facts.ptx_hash, &launch_hash, &self.task.hash, &device.arch);
+        let task_hash = &attempt.task_hash;
+        let danger = danger_key(&facts.ptx_hash, &launch_hash, task_hash, &device.arch);
         let key = eval_key(
             &facts.ptx_hash,
             &candidate.plan.verdict_hash(&row.tunables),
-            &self.task.hash,
+            task_hash,
             &device.model,
             judge::judge_hash().as_str(),
         );
@@ -108,7 +113,7 @@ impl<L: Llm + Sync> Engine<L> {
             let new = judgement(Some(&key), verdict, report, true);
             return Ok(self.store.record_judged(&attempt.id, &new).await?);
         }
-        let found = self.evaluate(attempt, row, candidate, built).await?;
+        let found = self.evaluate(attempt, &key, row, candidate, built).await?;
         // What depended on how busy this machine was is remembered under no key.
         let key = found.repeatable.then_some(&key);
         let mut new = judgement(key, &found.verdict, Some(&found.report), false);
@@ -129,27 +134,40 @@ impl<L: Llm + Sync> Engine<L> {
     async fn evaluate(
         &self,
         attempt: &AttemptRow,
+        eval_key: &Digest,
         row: &CandidateRow,
         candidate: Candidate,
         built: &BuildRow,
     ) -> Result<Judgement, AgentError> {
-        let build = restored(built).ok_or_else(|| incomplete(attempt, "PTX or cubin"))?;
-        let tunables = row.tunables.clone();
-        let (judge, task) = (Arc::clone(&self.judge), Arc::clone(&self.task));
-        let (seed, index) = (self.seed, u64::from(attempt.ask.seq - 1));
-        let cancel = self.interrupt.cancel_flag();
-        blocking(move || {
-            let evaluation = Evaluation {
-                task: &task,
-                candidate: &candidate,
-                tunables: &tunables,
-                build: &build,
-                seed: &seed,
-                index,
-            };
-            judge.evaluate(&evaluation, &cancel)
-        })
-        .await
+        let operator = self.operator(attempt)?;
+        let job = Arc::new(Job {
+            eval_key: eval_key.clone(),
+            task: Arc::clone(&operator.task),
+            task_files: Arc::clone(&operator.files),
+            candidate,
+            tunables: row.tunables.clone(),
+            build: restored(built).ok_or_else(|| incomplete(attempt, "PTX or cubin"))?,
+            seed: self.seed,
+            index: u64::from(attempt.ask.seq - 1),
+        });
+        let evaluator = Arc::clone(&self.evaluator);
+        let ticket = blocking(move || evaluator.submit(&job)).await?;
+        loop {
+            let (evaluator, ticket) = (Arc::clone(&self.evaluator), ticket.clone());
+            let cancel = self.interrupt.cancel_flag();
+            match blocking(move || evaluator.poll(&ticket, &cancel)).await? {
+                JobPoll::Done(judgement) => return Ok(*judgement),
+                JobPoll::Pending { next_poll_ms } => self.wait_for_evaluator(next_poll_ms).await?,
+            }
+        }
+    }
+
+    /// A job that waits elsewhere is found again after a restart, so that one request ends the wait.
+    async fn wait_for_evaluator(&self, wait_ms: u64) -> Result<(), AgentError> {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(wait_ms)) => Ok(()),
+            () = self.interrupt.requested() => Err(JudgeError::Cancelled.into()),
+        }
     }
 
     async fn close(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
@@ -164,7 +182,11 @@ impl<L: Llm + Sync> Engine<L> {
         attempt: &'a AttemptRow,
     ) -> Result<(&'a CandidateRow, Candidate), AgentError> {
         let row = attempt.candidate.as_ref().ok_or_else(|| incomplete(attempt, "candidate"))?;
-        let parsed = reply::candidate_of_parts(&row.source, &row.plan_text, &self.task.signature());
+        let parsed = reply::candidate_of_parts(
+            &row.source,
+            &row.plan_text,
+            &self.operator(attempt)?.task.signature(),
+        );
         Ok((row, parsed.map_err(|_| incomplete(attempt, "plan"))?))
     }
 }

@@ -4,32 +4,50 @@
 //! is in the ledger first. What a dead process left as `sent` is submitted or polled again where
 //! that costs nothing, and otherwise booked as lost before the question is asked anew.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use llm::{Llm, LlmError, ModelInfo, Reply, Request, Ticket, submit_within, wait_for};
+use llm::{Charge, Llm, LlmError, ModelInfo, Reply, Request, Ticket, submit_within, wait_for};
+use pipeline::budget::{CallWish, Spent};
+use pipeline::next_step::StopReason;
 use pipeline::prompt::Prompt;
-use pipeline::transcript::Usage;
-use store::{AttemptRow, Boundary, CallRow, CallState, CallTarget, Reservation, SettledReply};
+use store::{
+    AttemptRow, Boundary, CallFailure, CallRow, CallState, CallTarget, Reservation, RunId,
+    SettledReply,
+};
 
 use crate::advance::Advanced;
 use crate::engine::{Engine, Progress, RunEnd};
 use crate::error::AgentError;
-use crate::limits::{CALL_DEADLINE_MS, CALLS_PER_ATTEMPT_MAX, OUTPUT_TOKENS_MAX, RETRY_DELAY};
+use crate::limits::SUBMIT_DEADLINE_MS;
+use crate::retry::wait_before_retry_ms;
 
 /// Class of a call whose process ended before its reply was stored.
 const ABANDONED: &str = "abandoned";
 /// Class of a call that was reserved for a model that this run no longer asks.
 const OTHER_MODEL: &str = "other_model";
+/// Class of a provider that answers more than it was allowed to.
+const CAP_IGNORED: &str = "cap_ignored";
 
 impl<L: Llm + Sync> Engine<L> {
-    /// The most that a call can cost.
-    pub(crate) fn reservation(&self, prompt: &Prompt) -> Reservation {
-        let worst =
-            Usage { input_tokens: prompt.input_tokens_bound(), output_tokens: OUTPUT_TOKENS_MAX };
-        Reservation {
-            tokens: worst.input_tokens + worst.output_tokens,
-            nusd: self.llm.describe().price.cost_nusd(worst),
-        }
+    /// The most that a call can cost, if that fits into what is left of the run's budget.
+    pub(crate) async fn reserve(
+        &self,
+        run: &RunId,
+        model: &ModelInfo,
+        prompt: &Prompt,
+    ) -> Result<Result<Reservation, StopReason>, AgentError> {
+        let booked = self.store.bookings(run).await?.total();
+        let now_us = self.store.now_us();
+        let spent = Spent { tokens: booked.tokens, nusd: booked.nusd, now_us };
+        let wish = CallWish {
+            input_tokens: prompt.input_tokens_bound(),
+            output_tokens: model.output_tokens_max,
+            price: model.price,
+        };
+        let worst = self.budget.admit(&spent, &wish);
+        Ok(worst.map(|worst| Reservation { tokens: worst.tokens, nusd: worst.nusd }))
     }
 
     /// Stores that the question may leave this program, then submits it.
@@ -37,9 +55,9 @@ impl<L: Llm + Sync> Engine<L> {
         if attempt.call.state != CallState::Reserved {
             return self.reopen(&attempt).await;
         }
-        if !is_for(&attempt.call, &self.llm.describe()) {
+        if !is_for(&attempt.call, &self.model(attempt.ask.seq).describe()) {
             let why = "the run goes on with another model";
-            self.store.fail_call(&attempt.id, OTHER_MODEL, why).await?;
+            self.store.fail_call(&attempt.id, CallFailure::unpaid(OTHER_MODEL, why)).await?;
             return self.reopen(&attempt).await;
         }
         self.store.mark_sent(&attempt.id).await?;
@@ -47,16 +65,18 @@ impl<L: Llm + Sync> Engine<L> {
     }
 
     async fn submit(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
+        let model = self.model(attempt.ask.seq);
         let request = Request {
             id: attempt.call.id.to_string(),
-            task: self.task.spec.name.clone(),
+            task: self.operator(attempt)?.task.spec.name.clone(),
             seq: attempt.ask.seq,
             try_index: attempt.call.try_index,
             prompt: attempt.prompt.clone(),
-            output_tokens_max: OUTPUT_TOKENS_MAX,
+            output_tokens_max: output_tokens_max(attempt),
+            deadline_ms: model.describe().deadline_ms,
         };
         let submitted = tokio::select! {
-            submitted = submit_within(&self.llm, &request, CALL_DEADLINE_MS) => submitted,
+            submitted = submit_within(model, &request, SUBMIT_DEADLINE_MS) => submitted,
             () = self.interrupt.at_once() => return Ok(Advanced::Stopped(RunEnd::Interrupted)),
         };
         match submitted {
@@ -72,7 +92,8 @@ impl<L: Llm + Sync> Engine<L> {
 
     /// Waits for the reply to a question that was sent, here or by a process that died.
     pub(crate) async fn receive(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
-        let info = self.llm.describe();
+        let model = self.model(attempt.ask.seq);
+        let info = model.describe();
         let ours = lock(&self.sent_here).contains(&attempt.call.id);
         let safe_again = info.idempotent && is_for(&attempt.call, &info);
         if !(ours || safe_again) {
@@ -84,15 +105,45 @@ impl<L: Llm + Sync> Engine<L> {
             return self.submit(&attempt).await;
         };
         let received = tokio::select! {
-            received = wait_for(&self.llm, &ticket, CALL_DEADLINE_MS) => received,
-            () = self.interrupt.at_once() => return Ok(Advanced::Stopped(RunEnd::Interrupted)),
+            biased;
+            received = wait_for(model, &ticket, info.deadline_ms) => received,
+            () = self.may_stop_waiting(&info) => {
+                return Ok(Advanced::Stopped(RunEnd::Interrupted));
+            }
         };
         match received {
-            Ok(reply) => {
-                self.store.settle_reply(&attempt.id, &settled(reply)).await?;
-                self.reread(&attempt).await
-            }
+            Ok(reply) => self.settle(&attempt, reply).await,
             Err(error) => self.failed_call(&attempt, &error).await,
+        }
+    }
+
+    /// Returns when a wait for a reply may end: at the first request where the reply can still be
+    /// fetched after a restart, otherwise at the second.
+    async fn may_stop_waiting(&self, info: &ModelInfo) {
+        if info.idempotent && info.deadline_ms.is_none() {
+            self.interrupt.requested().await;
+        } else {
+            self.interrupt.at_once().await;
+        }
+    }
+
+    async fn settle(&self, attempt: &AttemptRow, reply: Reply) -> Result<Advanced, AgentError> {
+        self.failures_in_a_row.store(0, Ordering::Relaxed);
+        let allowed = output_tokens_max(attempt);
+        let counted = reply.usage.filter(|usage| !usage.estimated);
+        let over = counted.filter(|usage| usage.output_tokens > allowed);
+        self.store.settle_reply(&attempt.id, &settled(reply, attempt.call.reservation)).await?;
+        let capped = self.budget.tokens_max.is_some() || self.budget.nusd_max.is_some();
+        match over {
+            Some(usage) if capped => {
+                let (class, answered) = (CAP_IGNORED.to_owned(), usage.output_tokens);
+                let message = format!(
+                    "it answered {answered} tokens where {allowed} were allowed, so that no cap \
+                     can be kept; use another model, or run without token and dollar limits"
+                );
+                Ok(Advanced::Stopped(RunEnd::Provider { class, message }))
+            }
+            Some(_) | None => self.reread(attempt).await,
         }
     }
 
@@ -102,35 +153,67 @@ impl<L: Llm + Sync> Engine<L> {
         attempt: &AttemptRow,
         error: &LlmError,
     ) -> Result<Advanced, AgentError> {
-        let (class, message) = (error.class().name(), error.to_string());
-        // A provider that has the question may go on answering it whatever a poll says.
-        let submitted = attempt.call.ticket.is_some() && !self.llm.describe().idempotent;
-        if submitted || error.may_have_cost() {
-            self.store.mark_lost(&attempt.id, class, &message).await?;
-        } else {
-            self.store.fail_call(&attempt.id, class, &message).await?;
-        }
-        let tries = attempt.call.try_index + 1;
-        if !error.is_retryable() || tries >= CALLS_PER_ATTEMPT_MAX {
-            let class = class.to_owned();
+        let message = error.to_string();
+        self.book_failure(attempt, error, &message).await?;
+        let failures = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+        let jitter = attempt.call.id.as_str().bytes().fold(0, u8::wrapping_add);
+        let Some(wait_ms) = wait_before_retry_ms(error, failures, jitter) else {
+            let class = error.class().name().to_owned();
             return Ok(Advanced::Stopped(RunEnd::Provider { class, message }));
-        }
-        (self.observer)(Progress::Retrying { seq: attempt.ask.seq, why: &message });
-        let delay = RETRY_DELAY * 2u32.saturating_pow(attempt.call.try_index);
+        };
+        let task = &self.operator(attempt)?.task.spec.name;
+        let seq = attempt.ask.seq;
+        (self.observer)(Progress::Retrying { task, seq, why: &message, wait_ms });
         tokio::select! {
-            () = tokio::time::sleep(delay) => self.reopen(attempt).await,
+            () = tokio::time::sleep(Duration::from_millis(wait_ms)) => self.reopen(attempt).await,
             () = self.interrupt.requested() => Ok(Advanced::Stopped(RunEnd::Interrupted)),
         }
     }
 
+    async fn book_failure(
+        &self,
+        attempt: &AttemptRow,
+        error: &LlmError,
+        message: &str,
+    ) -> Result<(), AgentError> {
+        let info = self.model(attempt.ask.seq).describe();
+        let class = error.class().name();
+        let paid = match error.charge() {
+            Charge::Unknown => {
+                return Ok(self.store.mark_lost(&attempt.id, class, message).await?);
+            }
+            Charge::Known(usage) => Some((usage, info.price.cost_nusd(usage))),
+            Charge::Nothing => None,
+        };
+        Ok(self.store.fail_call(&attempt.id, CallFailure { class, message, paid }).await?)
+    }
+
     /// Reserves the next try.
     async fn reopen(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
-        let info = self.llm.describe();
-        let target = CallTarget { provider: &info.provider, model: &info.model };
-        let reservation = self.reservation(&attempt.prompt);
+        let info = self.model(attempt.ask.seq).describe();
+        let reservation = match self.reserve(&attempt.run_id, &info, &attempt.prompt).await? {
+            Ok(reservation) => reservation,
+            Err(reason) => return Ok(Advanced::Stopped(RunEnd::Finished(reason))),
+        };
+        let price_json = price_json(&info);
+        let target = target(&info, &price_json);
         let attempt = self.store.reopen_call(&attempt.id, reservation, target).await?;
         Ok(Advanced::To(Box::new(attempt)))
     }
+}
+
+/// The output limit that was reserved: what is left of the reservation beside the prompt.
+fn output_tokens_max(attempt: &AttemptRow) -> u64 {
+    attempt.call.reservation.tokens.saturating_sub(attempt.prompt.input_tokens_bound())
+}
+
+/// The price as it is stored with each call.
+pub(crate) fn price_json(model: &ModelInfo) -> String {
+    serde_json::to_string(&model.price).unwrap_or_default()
+}
+
+pub(crate) fn target<'a>(model: &'a ModelInfo, price_json: &'a str) -> CallTarget<'a> {
+    CallTarget { provider: &model.provider, model: &model.model, price_json }
 }
 
 /// True when a call was reserved for this model: at its price, with its tickets.
@@ -138,15 +221,19 @@ fn is_for(call: &CallRow, info: &ModelInfo) -> bool {
     (call.provider.as_str(), call.model.as_str()) == (info.provider.as_str(), info.model.as_str())
 }
 
-fn settled(reply: Reply) -> SettledReply {
+/// A reply as it is booked: one that nobody counted costs what was reserved for it.
+fn settled(reply: Reply, reserved: Reservation) -> SettledReply {
+    let uncounted = reply.usage.is_none().then_some(reserved.nusd);
     SettledReply {
         text: reply.text,
         usage: reply.usage,
         finish_reason: reply.finish_reason,
         model: reply.model,
         latency_ms: reply.latency_ms,
-        cost_nusd: reply.cost_nusd,
+        cost_nusd: reply.cost_nusd.or(uncounted),
         drift: reply.drift,
+        reasoning: reply.reasoning,
+        http_log: reply.http_log,
     }
 }
 

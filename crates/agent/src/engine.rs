@@ -1,44 +1,63 @@
 //! The loop itself, and what it is wired to.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use judge::{CancelFlag, Judge, JudgeError, RunSeed};
+use judge::{Evaluator, Judge, JudgeError, RunSeed};
 use llm::Llm;
 use pipeline::attempt::{Attempt, State};
-use pipeline::next_step::{Ask, SearchLimits, Step, StopReason, next_step};
+use pipeline::budget::Budget;
+use pipeline::next_step::{Ask, Search, SearchLimits, StopReason, Turn, next_turn};
 use pipeline::prompt::Prompt;
 use pipeline::task::Task;
 use pipeline::template::Templates;
 use store::{AttemptRow, CallId, RunId, RunState, Store};
-use tokio::sync::watch;
 
 use crate::advance::Advanced;
 use crate::error::AgentError;
+use crate::interrupt::Interrupt;
 
-/// Everything that a run of one task is wired to.
+/// Everything that a run is wired to.
 pub struct Engine<L> {
     pub store: Store,
-    pub llm: L,
+    /// At least one; attempts take them in turn.
+    pub models: Vec<L>,
+    /// Compiles and gates, here.
     pub judge: Arc<Judge>,
+    /// Judges what was compiled, here or elsewhere.
+    pub evaluator: Arc<dyn Evaluator>,
     pub templates: Templates,
-    pub task: Arc<Task>,
-    pub limits: SearchLimits,
+    /// What the run works on, at least one.
+    pub operators: Vec<Operator>,
+    pub budget: Budget,
     pub seed: RunSeed,
     pub interrupt: Interrupt,
     /// Told of every step; must not block.
     pub observer: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
     /// Calls that this process submitted: those of a dead one are lost where nobody can tell.
     pub sent_here: Mutex<HashSet<CallId>>,
+    /// Provider failures since the last reply.
+    pub failures_in_a_row: AtomicU32,
+}
+
+/// One task of a run.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    pub task: Arc<Task>,
+    /// The files that it was read from: path inside its folder → bytes.
+    pub files: Arc<BTreeMap<String, Vec<u8>>>,
+    pub limits: SearchLimits,
 }
 
 /// What the observer is told.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
-    /// An attempt reached a state; the row holds everything stored so far.
-    Reached(&'a AttemptRow),
-    /// A call failed and will be made again.
-    Retrying { seq: u32, why: &'a str },
+    /// An attempt at a task reached a state; the row holds everything stored so far.
+    Reached { task: &'a str, attempt: &'a AttemptRow },
+    /// A call failed and will be made again after `wait_ms`.
+    Retrying { task: &'a str, seq: u32, why: &'a str, wait_ms: u64 },
     /// The run broke, and the ledger could not take note of it either.
     Unnoted { why: &'a str },
 }
@@ -46,20 +65,12 @@ pub enum Progress<'a> {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunEnd {
-    /// The policy said so.
+    /// The policy or a budget said so.
     Finished(StopReason),
     /// The provider cannot go on.
     Provider { class: String, message: String },
     /// A person said so.
     Interrupted,
-}
-
-/// Asks a run to stop: once after the step in hand, where the reply to a question that was sent
-/// belongs to its step; twice at once. Either way `resume` goes on from what is stored.
-#[derive(Clone, Debug)]
-pub struct Interrupt {
-    requests: Arc<watch::Sender<u32>>,
-    cancel: CancelFlag,
 }
 
 impl<L: Llm + Sync> Engine<L> {
@@ -68,7 +79,10 @@ impl<L: Llm + Sync> Engine<L> {
     /// # Errors
     /// Breakage of the machine, the ledger or this program; the run can be resumed after it.
     pub async fn run(&self, run: &RunId) -> Result<RunEnd, AgentError> {
-        let end = match self.drive(run).await {
+        let alarm = self.set_alarm();
+        let driven = self.drive(run).await;
+        alarm.abort();
+        let end = match driven {
             Ok(end) => end,
             Err(AgentError::Judge(JudgeError::Cancelled)) => RunEnd::Interrupted,
             Err(error) => {
@@ -79,6 +93,12 @@ impl<L: Llm + Sync> Engine<L> {
                 return Err(error);
             }
         };
+        let end = match end {
+            RunEnd::Interrupted if self.interrupt.is_time_over() => {
+                RunEnd::Finished(StopReason::TimeSpent)
+            }
+            other => other,
+        };
         self.store.finish_run(run, end.state(), &end.describe()).await?;
         Ok(end)
     }
@@ -87,17 +107,13 @@ impl<L: Llm + Sync> Engine<L> {
         loop {
             let mut attempt = match self.store.attempt_in_hand(run).await? {
                 Some(attempt) => attempt,
-                None => {
-                    let attempts = self.store.closed_attempts(run, &self.task.hash).await?;
-                    match next_step(&self.limits, &attempts) {
-                        Step::Stop(reason) => return Ok(RunEnd::Finished(reason)),
-                        Step::Ask(_) if self.interrupt.is_set() => return Ok(RunEnd::Interrupted),
-                        Step::Ask(ask) => self.open(run, &ask, &attempts).await?,
-                    }
-                }
+                None => match self.next_attempt(run).await? {
+                    Advanced::To(attempt) => *attempt,
+                    Advanced::Stopped(end) => return Ok(end),
+                },
             };
             while attempt.state != State::Closed {
-                (self.observer)(Progress::Reached(&attempt));
+                self.tell(&attempt)?;
                 // What was sent is paid for: its reply belongs to the step in hand.
                 if self.interrupt.is_set() && attempt.state != State::Sent {
                     return Ok(RunEnd::Interrupted);
@@ -107,7 +123,30 @@ impl<L: Llm + Sync> Engine<L> {
                     Advanced::Stopped(end) => return Ok(end),
                 };
             }
-            (self.observer)(Progress::Reached(&attempt));
+            self.tell(&attempt)?;
+        }
+    }
+
+    /// Asks the policy, and opens what it wants unless a budget or a person forbids it.
+    async fn next_attempt(&self, run: &RunId) -> Result<Advanced, AgentError> {
+        let mut histories = Vec::new();
+        for operator in &self.operators {
+            histories.push(self.store.closed_attempts(run, &operator.task.hash).await?);
+        }
+        let searches: Vec<_> = self
+            .operators
+            .iter()
+            .zip(&histories)
+            .map(|(operator, attempts)| Search { limits: operator.limits, attempts })
+            .collect();
+        match next_turn(self.budget.attempts_max, &searches) {
+            Turn::Stop(reason) => Ok(Advanced::Stopped(RunEnd::Finished(reason))),
+            Turn::Ask { .. } if self.interrupt.is_set() => {
+                Ok(Advanced::Stopped(RunEnd::Interrupted))
+            }
+            Turn::Ask { task, ask } => {
+                self.open(run, &self.operators[task], &ask, &histories[task]).await
+            }
         }
     }
 
@@ -115,22 +154,62 @@ impl<L: Llm + Sync> Engine<L> {
     async fn open(
         &self,
         run: &RunId,
+        operator: &Operator,
         ask: &Ask,
         attempts: &[Attempt],
-    ) -> Result<AttemptRow, AgentError> {
+    ) -> Result<Advanced, AgentError> {
         let device = &self.judge.config().device;
-        let prompt = Prompt::render(&self.templates, &self.task, device, ask, attempts)?;
-        let info = self.llm.describe();
-        let target = store::CallTarget { provider: &info.provider, model: &info.model };
-        let reservation = self.reservation(&prompt);
-        Ok(self.store.open_attempt(run, &self.task.hash, ask, &prompt, reservation, target).await?)
+        let task = &operator.task;
+        let prompt = Prompt::render(&self.templates, task, device, ask, attempts)?;
+        let model = self.model(ask.seq).describe();
+        let reservation = match self.reserve(run, &model, &prompt).await? {
+            Ok(reservation) => reservation,
+            Err(reason) => return Ok(Advanced::Stopped(RunEnd::Finished(reason))),
+        };
+        let price_json = crate::calls::price_json(&model);
+        let target = crate::calls::target(&model, &price_json);
+        let opened =
+            self.store.open_attempt(run, &task.hash, ask, &prompt, reservation, target).await?;
+        Ok(Advanced::To(Box::new(opened)))
+    }
+
+    /// The task that an attempt is about.
+    pub(crate) fn operator(&self, attempt: &AttemptRow) -> Result<&Operator, AgentError> {
+        let found = self.operators.iter().find(|operator| operator.task.hash == attempt.task_hash);
+        found.ok_or(AgentError::Incomplete { seq: attempt.ask.seq, what: "task" })
+    }
+
+    /// The model that the attempt with this seq asks.
+    pub(crate) fn model(&self, seq: u32) -> &L {
+        let turn = (seq as usize).saturating_sub(1);
+        &self.models[turn % self.models.len()]
+    }
+
+    fn tell(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
+        let task = &self.operator(attempt)?.task.spec.name;
+        (self.observer)(Progress::Reached { task, attempt });
+        Ok(())
+    }
+
+    /// Ends everything at once when the run's time is over.
+    fn set_alarm(&self) -> tokio::task::JoinHandle<()> {
+        let left_us = self.budget.deadline_us.map(|end| end - self.store.now_us());
+        let interrupt = self.interrupt.clone();
+        tokio::spawn(async move {
+            let Some(left_us) = left_us else { return };
+            tokio::time::sleep(Duration::from_micros(u64::try_from(left_us).unwrap_or(0))).await;
+            interrupt.expire();
+        })
     }
 }
 
 impl RunEnd {
     fn state(&self) -> RunState {
         match self {
-            Self::Finished(_) => RunState::Finished,
+            Self::Finished(StopReason::AttemptsSpent) => RunState::Finished,
+            Self::Finished(
+                StopReason::TokensSpent | StopReason::DollarsSpent | StopReason::TimeSpent,
+            ) => RunState::Stopped,
             Self::Provider { .. } | Self::Interrupted => RunState::Stopped,
         }
     }
@@ -145,49 +224,5 @@ impl RunEnd {
             }
             Self::Interrupted => "interrupted".to_owned(),
         }
-    }
-}
-
-impl Default for Interrupt {
-    fn default() -> Self {
-        Self { requests: Arc::new(watch::Sender::new(0)), cancel: CancelFlag::default() }
-    }
-}
-
-impl Interrupt {
-    /// Asks to stop; a second time ends what is running or waited for.
-    pub fn request(&self) {
-        self.requests.send_modify(|requests| *requests = requests.saturating_add(1));
-        if *self.requests.borrow() > 1 {
-            self.cancel.cancel();
-        }
-    }
-
-    /// True once a stop was asked for.
-    #[must_use]
-    pub fn is_set(&self) -> bool {
-        *self.requests.borrow() > 0
-    }
-
-    /// Returns once a stop was asked for.
-    pub(crate) async fn requested(&self) {
-        self.reached(1).await;
-    }
-
-    /// Returns once a stop was asked for a second time.
-    pub(crate) async fn at_once(&self) {
-        self.reached(2).await;
-    }
-
-    async fn reached(&self, wanted: u32) {
-        let mut requests = self.requests.subscribe();
-        // The sender is in `self`, so that the channel cannot close meanwhile.
-        let _ = requests.wait_for(|requests| *requests >= wanted).await;
-    }
-
-    /// The flag that children watch.
-    #[must_use]
-    pub fn cancel_flag(&self) -> CancelFlag {
-        self.cancel.clone()
     }
 }

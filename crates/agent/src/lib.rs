@@ -9,9 +9,12 @@ mod advance;
 mod calls;
 mod engine;
 mod error;
+mod interrupt;
 pub mod limits;
+mod retry;
 #[cfg(test)]
 mod tests;
 
-pub use engine::{Engine, Interrupt, Progress, RunEnd};
+pub use engine::{Engine, Operator, Progress, RunEnd};
 pub use error::AgentError;
+pub use interrupt::Interrupt;

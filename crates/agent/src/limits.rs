@@ -1,12 +1,14 @@
 //! Every cap of the loop in one place.
 
-use std::time::Duration;
-
-/// Calls of one attempt before a provider's failures end the run.
-pub const CALLS_PER_ATTEMPT_MAX: u32 = 4;
-/// Longest answer that is asked for, in tokens.
-pub const OUTPUT_TOKENS_MAX: u64 = 32_000;
-/// Longest wait for one answer, in milliseconds.
-pub const CALL_DEADLINE_MS: u64 = 1_800_000;
+/// Failures in a row that cost nothing before they end the run.
+pub const FREE_FAILURES_MAX: u32 = 12;
+/// Failures in a row that may have cost something before they end the run.
+pub const PAID_FAILURES_MAX: u32 = 4;
 /// Wait after the first failure of a provider; doubled after each further one.
-pub const RETRY_DELAY: Duration = Duration::from_millis(250);
+pub const RETRY_WAIT_MS: u64 = 500;
+/// Longest wait between two tries that the provider did not ask for, in milliseconds.
+pub const RETRY_WAIT_MS_MAX: u64 = 120_000;
+/// Longest wait that a provider may ask for before it ends the run, in milliseconds.
+pub const WANTED_WAIT_MS_MAX: u64 = 900_000;
+/// Longest wait for a provider to take a question, in milliseconds.
+pub const SUBMIT_DEADLINE_MS: u64 = 120_000;

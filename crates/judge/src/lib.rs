@@ -11,16 +11,20 @@ mod children;
 mod decide;
 mod error;
 mod evaluate;
+mod evaluator;
 mod limits;
 mod reference;
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 pub use admission::{MutantOutcome, MutantReport, RATIO_MIN};
 pub use build::Build;
 pub use error::JudgeError;
 pub use evaluate::{Evaluation, Judgement};
+pub use evaluator::{Evaluator, Job, JobPoll, JobTicket};
 use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
 use pipeline::inputs::{GENERATOR_VERSION, MasterSeed};
@@ -45,11 +49,19 @@ pub struct Judge {
     config: JudgeConfig,
     cases: Mutex<cases::CaseCache>,
     references: Mutex<reference::ReferenceBuilds>,
+    /// Jobs handed over and not judged yet.
+    jobs: Mutex<BTreeMap<JobTicket, Arc<Job>>>,
 }
 
 /// The secret from which a run draws all inputs of its public cases.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RunSeed(pub [u8; 32]);
+
+impl fmt::Debug for RunSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RunSeed(secret)")
+    }
+}
 
 impl RunSeed {
     /// The master seed of a case for the evaluation with this index: one of a pool of four, which
@@ -66,7 +78,12 @@ impl Judge {
     /// A judge with empty caches.
     #[must_use]
     pub fn new(config: JudgeConfig) -> Self {
-        Self { config, cases: Mutex::default(), references: Mutex::default() }
+        Self {
+            config,
+            cases: Mutex::default(),
+            references: Mutex::default(),
+            jobs: Mutex::default(),
+        }
     }
 
     /// What the judge was made of.

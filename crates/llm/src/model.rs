@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 
+pub use pipeline::price::Price;
 use pipeline::prompt::Prompt;
 use pipeline::transcript::Usage;
 
@@ -111,106 +112,4 @@ pub struct ModelInfo {
     pub output_tokens_max: u64,
     /// Longest wait for one answer, in milliseconds; `None` waits for ever.
     pub deadline_ms: Option<u64>,
-}
-
-/// What a token costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Price {
-    /// Nothing.
-    Free,
-    /// Nothing more than a flat fee that is paid anyway.
-    Subscription,
-    /// Nobody said.
-    Unknown,
-    /// Nano-dollars per million tokens. Input that the provider had cached costs no more than
-    /// other input.
-    PerMillionTokens { input_nusd: i64, cached_input_nusd: i64, output_nusd: i64 },
-}
-
-impl Price {
-    /// The price of `usage` in nano-dollars, rounded up; `i64::MAX` where it does not fit, `None`
-    /// where the price is unknown.
-    #[must_use]
-    pub fn cost_nusd(self, usage: Usage) -> Option<i64> {
-        let (input_nusd, cached_input_nusd, output_nusd) = match self {
-            Self::Free | Self::Subscription => return Some(0),
-            Self::Unknown => return None,
-            Self::PerMillionTokens { input_nusd, cached_input_nusd, output_nusd } => {
-                (input_nusd, cached_input_nusd, output_nusd)
-            }
-        };
-        let cached_tokens = usage.cached_input_tokens.min(usage.input_tokens);
-        let part = |tokens: u64, nusd: i64| i128::from(tokens) * i128::from(nusd);
-        let total = part(usage.input_tokens - cached_tokens, input_nusd)
-            + part(cached_tokens, cached_input_nusd)
-            + part(usage.output_tokens, output_nusd);
-        Some(i64::try_from((total + 999_999).div_euclid(1_000_000)).unwrap_or(i64::MAX))
-    }
-
-    /// Output tokens that `nusd` pays for beside `input_tokens`; `None` when tokens cost nothing.
-    #[must_use]
-    pub fn affordable_output_tokens(self, input_tokens: u64, nusd: i64) -> Option<u64> {
-        match self {
-            Self::Free | Self::Subscription | Self::Unknown => None,
-            Self::PerMillionTokens { output_nusd: 0, .. } => None,
-            Self::PerMillionTokens { input_nusd, output_nusd, .. } => {
-                let input = i128::from(input_tokens) * i128::from(input_nusd);
-                let left = i128::from(nusd) * 1_000_000 - input;
-                Some(u64::try_from(left.max(0) / i128::from(output_nusd)).unwrap_or(u64::MAX))
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use pipeline::transcript::Usage;
-
-    use super::Price;
-
-    const PAID: Price = Price::PerMillionTokens {
-        input_nusd: 2_000_000_000,
-        cached_input_nusd: 500_000_000,
-        output_nusd: 1,
-    };
-
-    #[test]
-    fn prices_round_up_and_saturate() {
-        for (price, usage, cost_nusd) in [
-            (Price::Free, Usage::of(1_000, 1_000), Some(0)),
-            (Price::Subscription, Usage::of(1_000, 1_000), Some(0)),
-            (Price::Unknown, Usage::of(0, 0), None),
-            (PAID, Usage::of(0, 0), Some(0)),
-            (PAID, Usage::of(1_000, 0), Some(2_000_000)),
-            (PAID, Usage::of(0, 1), Some(1)),
-            (PAID, Usage::of(0, 1_000_001), Some(2)),
-            (PAID, Usage::of(u64::MAX, 0), Some(i64::MAX)),
-            (PAID, Usage { cached_input_tokens: 600, ..Usage::of(1_000, 0) }, Some(1_100_000)),
-            (PAID, Usage { cached_input_tokens: 9_000, ..Usage::of(1_000, 0) }, Some(500_000)),
-        ] {
-            assert_eq!(price.cost_nusd(usage), cost_nusd, "{price:?} {usage:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_left_buys_so_many_output_tokens() {
-        let price = Price::PerMillionTokens {
-            input_nusd: 1_000_000,
-            cached_input_nusd: 0,
-            output_nusd: 4_000_000,
-        };
-        for (price, nusd, tokens) in [
-            (Price::Free, 0, None),
-            (price, 100, Some(0)),
-            (price, 99, Some(0)),
-            (price, 103, Some(0)),
-            (price, 104, Some(1)),
-            (price, 500, Some(100)),
-        ] {
-            let found = price.affordable_output_tokens(100, nusd);
-            assert_eq!(found, tokens, "{price:?} {nusd}");
-            let cost = found.and_then(|tokens| price.cost_nusd(Usage::of(100, tokens)));
-            assert!(nusd < 100 || cost.is_none_or(|cost| cost <= nusd), "{price:?} {nusd}");
-        }
-    }
 }

@@ -6,6 +6,7 @@
 //! Start at [`task`] for what a user writes, at [`next_step`] for the search policy.
 
 pub mod attempt;
+pub mod budget;
 pub mod build;
 pub mod candidate;
 pub mod check;
@@ -20,6 +21,7 @@ pub mod launch;
 pub mod limits;
 pub mod next_step;
 pub mod plan;
+pub mod price;
 pub mod prompt;
 pub mod reply;
 pub mod report;

@@ -69,6 +69,14 @@ pub const PROMPT_EXCERPT_BYTES_MAX: usize = 2_000;
 pub const PROMPT_BYTES_MAX: usize = 256 * 1024;
 /// Instructions that rendering one template may execute.
 pub const TEMPLATE_FUEL: u64 = 200_000;
+/// Output tokens below which a question is not worth asking: a kernel with its plan needs them.
+pub const OUTPUT_TOKENS_MIN: u64 = 4_000;
+/// Time that must be left of a run before another question is asked, in milliseconds.
+pub const CALL_ROOM_MS: i64 = 60_000;
+/// Tasks of one run.
+pub const RUN_TASKS_MAX: usize = 1_000;
+/// What a verdict quotes of a refusal, in bytes.
+pub const REFUSAL_BYTES_MAX: usize = 300;
 /// Repairs of one candidate in a row before the search goes back to the best.
 pub const REPAIRS_IN_A_ROW_MAX: u32 = 4;
 /// Longest line of a transcript, in bytes.

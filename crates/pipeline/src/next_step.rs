@@ -17,6 +17,24 @@ pub struct SearchLimits {
     pub attempts_max: u32,
 }
 
+/// One task of a run: its bounds and what was tried, oldest first.
+#[derive(Clone, Copy, Debug)]
+pub struct Search<'a> {
+    pub limits: SearchLimits,
+    pub attempts: &'a [Attempt],
+}
+
+/// Whose turn it is in a run of several tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The task with this index asks.
+    Ask {
+        task: usize,
+        ask: Ask,
+    },
+    Stop(StopReason),
+}
+
 /// The policy's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -42,6 +60,12 @@ pub struct Ask {
 pub enum StopReason {
     /// As many attempts as allowed were made.
     AttemptsSpent,
+    /// No call fits into the tokens that are left.
+    TokensSpent,
+    /// No call fits into the money that is left.
+    DollarsSpent,
+    /// The run's time is over.
+    TimeSpent,
 }
 
 impl StopReason {
@@ -50,7 +74,30 @@ impl StopReason {
     pub fn describe(self) -> &'static str {
         match self {
             Self::AttemptsSpent => "the attempt limit was reached",
+            Self::TokensSpent => "the token limit leaves no room for another call",
+            Self::DollarsSpent => "the dollar limit leaves no room for another call",
+            Self::TimeSpent => "the time is over",
         }
+    }
+}
+
+/// Decides which task of a run asks next: the one with the fewest attempts, so that all start
+/// alike. `attempts_max` bounds all of them together.
+#[must_use]
+pub fn next_turn(attempts_max: u32, searches: &[Search<'_>]) -> Turn {
+    let made: usize = searches.iter().map(|search| search.attempts.len()).sum();
+    if made >= attempts_max as usize {
+        return Turn::Stop(StopReason::AttemptsSpent);
+    }
+    let turns = searches.iter().enumerate().filter_map(|(task, search)| {
+        match next_step(&search.limits, search.attempts) {
+            Step::Ask(ask) => Some((task, ask)),
+            Step::Stop(_) => None,
+        }
+    });
+    match turns.min_by_key(|(task, _)| searches[*task].attempts.len()) {
+        Some((task, ask)) => Turn::Ask { task, ask },
+        None => Turn::Stop(StopReason::AttemptsSpent),
     }
 }
 
@@ -107,7 +154,7 @@ fn unsimulatable_in_a_row(attempts: &[Attempt]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ask, SearchLimits, Step, StopReason, next_step};
+    use super::{Ask, Search, SearchLimits, Step, StopReason, Turn, next_step, next_turn};
     use crate::attempt::{Attempt, Mode};
     use crate::device_facts::DeviceFacts;
     use crate::report::{Counters, Estimate, Report, Score, Stage};
@@ -193,5 +240,31 @@ mod tests {
         let limits = SearchLimits { attempts_max: 2 };
         let step = next_step(&limits, &history("ww"));
         assert_eq!(step, Step::Stop(StopReason::AttemptsSpent));
+    }
+
+    #[test]
+    fn the_task_with_the_fewest_attempts_asks_next() {
+        let histories = ["9w", "w", "wu", ""].map(history);
+        let turn = |attempts_max, limits: [u32; 4]| {
+            let pairs = histories.iter().zip(limits);
+            let searches: Vec<_> = pairs
+                .map(|(attempts, attempts_max)| Search {
+                    limits: SearchLimits { attempts_max },
+                    attempts,
+                })
+                .collect();
+            match next_turn(attempts_max, &searches) {
+                Turn::Ask { task, ask } => Some((task, ask.seq)),
+                Turn::Stop(reason) => {
+                    assert_eq!(reason, StopReason::AttemptsSpent);
+                    None
+                }
+            }
+        };
+        assert_eq!(turn(9, [9, 9, 9, 9]), Some((3, 1)));
+        assert_eq!(turn(9, [9, 9, 9, 0]), Some((1, 2)));
+        assert_eq!(turn(9, [9, 1, 9, 0]), Some((0, 3)));
+        assert_eq!(turn(9, [2, 1, 2, 0]), None);
+        assert_eq!(turn(5, [9, 9, 9, 9]), None);
     }
 }

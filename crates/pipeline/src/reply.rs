@@ -6,7 +6,7 @@
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use crate::candidate::Candidate;
-use crate::limits::{REPLY_BYTES_MAX, SOURCE_BYTES_MAX};
+use crate::limits::{REFUSAL_BYTES_MAX, REPLY_BYTES_MAX, SOURCE_BYTES_MAX, capped};
 use crate::plan::Plan;
 use crate::task::signature::Signature;
 use crate::verdict::{Reason, Verdict};
@@ -50,6 +50,26 @@ impl Malformed {
         };
         Verdict::failed(reason, self.to_string())
     }
+}
+
+/// Says what the provider says about how the answer ended, where that explains why nothing can be
+/// read out of it: cut off at the limit, or a refusal.
+#[must_use]
+pub fn explained(malformed: &Malformed, reply: &str, finish_reason: &str) -> Verdict {
+    let mut verdict = malformed.verdict();
+    let why = match finish_reason {
+        "length" | "max_tokens" | "MAX_TOKENS" | "model_length" => {
+            "the answer was cut off at the output limit: make it shorter".to_owned()
+        }
+        "refusal" | "content_filter" | "safety" | "SAFETY" => {
+            let text = capped(reply.trim(), REFUSAL_BYTES_MAX);
+            let said = if text.is_empty() { String::new() } else { format!(": {text}") };
+            format!("the model refused to answer{said}")
+        }
+        _ => return verdict,
+    };
+    verdict.detail = format!("{why} ({})", verdict.detail);
+    verdict
 }
 
 /// The two fences of a reply, unchecked.
@@ -191,7 +211,7 @@ fn is_closed(block: &str) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Malformed, compose, fences};
+    use super::{Malformed, compose, explained, fences};
 
     const GOOD: &str =
         "Because.\n\n```cuda\n__global__ void k() {}\n```\n\n```toml\nplan = 1\n```\n";
@@ -212,6 +232,24 @@ mod tests {
             1,
         );
         assert_eq!(fences(&quoted).unwrap().source, "__global__ void k() {}\n");
+    }
+
+    #[test]
+    fn how_the_answer_ended_explains_why_nothing_is_in_it() {
+        for (reply, finish_reason, wanted) in [
+            ("", "stop", "the reply is empty"),
+            (
+                "",
+                "length",
+                "the answer was cut off at the output limit: make it shorter (the reply",
+            ),
+            ("I can't.", "refusal", "the model refused to answer: I can't. (the reply has no"),
+            ("", "content_filter", "the model refused to answer (the reply is empty"),
+            ("words", "anything", "the reply has no ```cuda fence"),
+        ] {
+            let verdict = explained(&fences(reply).unwrap_err(), reply, finish_reason);
+            assert!(verdict.detail.starts_with(wanted), "{}", verdict.detail);
+        }
     }
 
     #[test]

@@ -67,6 +67,12 @@ impl Store {
         opened.map_err(|error| error.at(path))
     }
 
+    /// The time now by this ledger's clock, in microseconds UTC.
+    #[must_use]
+    pub fn now_us(&self) -> i64 {
+        self.clock.now_us()
+    }
+
     async fn open_created(path: &Path, clock: Clock) -> Result<Self> {
         // Two processes that create the same ledger must not migrate it at the same time.
         let migrating = wait_for_lock(&beside(path, "open")).await?;

@@ -3,17 +3,17 @@
 use pipeline::attempt::{Attempt, Code, State, best};
 use pipeline::digest::Digest;
 use pipeline::prompt::Prompt;
-use pipeline::transcript::Usage;
 use pipeline::verdict::Kind;
 use sqlx::SqliteConnection;
 
 use crate::error::StoreError;
 use crate::open::Store;
 use crate::tables::attempt::Bare;
+use crate::tables::call::CallSums;
 use crate::tables::{artifact, attempt, build, call, candidate, evaluation, run, to_u64};
 use crate::{
-    AttemptDetail, AttemptId, AttemptRow, Booking, CallState, CandidateRow, Result, RunId,
-    RunSummary,
+    AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, Result,
+    RunId, RunSummary, RunTask, TaskSummary,
 };
 
 impl Store {
@@ -52,17 +52,31 @@ impl Store {
         Ok(closed)
     }
 
-    /// Everything about attempt `seq` of a run, for people.
+    /// Everything about attempt `seq` of one task of a run, for people.
     ///
     /// # Errors
     /// An unknown run or attempt.
-    pub async fn attempt_detail(&self, run: &RunId, seq: u32) -> Result<AttemptDetail> {
+    pub async fn attempt_detail(
+        &self,
+        run: &RunId,
+        task: &Digest,
+        seq: u32,
+    ) -> Result<AttemptDetail> {
         let mut tx = self.read().await?;
-        let task = run::get(&mut tx, run).await?.task_hash;
-        let id = attempt::id_of_seq(&mut tx, run, &task, seq).await?;
+        run::get(&mut tx, run).await?;
+        let id = attempt::id_of_seq(&mut tx, run, task, seq).await?;
         let attempt = attempt_row(&mut tx, &id).await?;
         let calls = call::all(&mut tx, &id).await?;
         Ok(AttemptDetail { attempt, calls: calls.into_iter().map(|call| call.row).collect() })
+    }
+
+    /// What the calls of a run cost, or may cost.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn bookings(&self, id: &RunId) -> Result<Bookings> {
+        let sums = call::sums(&mut *self.read().await?, id).await?;
+        bookings(&sums)
     }
 
     /// A run in numbers.
@@ -73,24 +87,42 @@ impl Store {
         let mut tx = self.read().await?;
         let run = run::get(&mut tx, id).await?;
         let attempts = attempt::of_run(&mut tx, id).await?;
+        let sums = call::sums(&mut tx, id).await?;
+        let settled = settled(&sums)?;
         let mut summary = RunSummary {
-            run,
+            tasks: Vec::new(),
             attempts: count(attempts.len()),
-            closed: count(attempts.iter().filter(|bare| bare.verdict.is_some()).count()),
+            closed: closed(&attempts),
             verdicts: verdict_counts(&attempts),
-            usage: Usage::default(),
-            settled: Booking::default(),
-            reserved: Booking::default(),
-            lost: Booking::default(),
-            failed_calls: 0,
-            drifted: 0,
-            best_seq: best_seq(&mut tx, attempts).await?,
+            usage: settled.map(CallSums::usage).transpose()?.unwrap_or_default(),
+            bookings: bookings(&sums)?,
+            drifted: settled.map_or(Ok(0), |sums| to_u64("a number of calls", sums.drifted))?,
+            run,
         };
-        for sums in call::sums(&mut tx, id).await? {
-            add_sums(&mut summary, &sums)?;
+        for task in summary.run.tasks.clone() {
+            let of_task = attempts.iter().filter(|bare| bare.task_hash == task.hash);
+            let of_task = of_task.cloned().collect();
+            summary.tasks.push(task_summary(&mut tx, task, of_task).await?);
         }
         Ok(summary)
     }
+}
+
+async fn task_summary(
+    connection: &mut SqliteConnection,
+    task: RunTask,
+    attempts: Vec<Bare>,
+) -> Result<TaskSummary> {
+    Ok(TaskSummary {
+        task,
+        attempts: count(attempts.len()),
+        closed: closed(&attempts),
+        best_seq: best_seq(connection, attempts).await?,
+    })
+}
+
+fn closed(attempts: &[Bare]) -> u32 {
+    count(attempts.iter().filter(|bare| bare.verdict.is_some()).count())
 }
 
 /// An attempt with what every table holds about it.
@@ -180,29 +212,39 @@ fn verdict_counts(attempts: &[Bare]) -> Vec<(Kind, u32)> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-fn add_sums(summary: &mut RunSummary, sums: &call::CallSums) -> Result<()> {
-    let calls = to_u64("a number of calls", sums.calls)?;
-    let worst_case = Booking {
-        calls,
-        tokens: to_u64("a sum of tokens", sums.reserved_tokens)?,
-        nusd: sums.reserved_nusd,
-    };
-    match sums.state()? {
-        CallState::Reserved | CallState::Sent => {
-            summary.reserved.calls += worst_case.calls;
-            summary.reserved.tokens += worst_case.tokens;
-            summary.reserved.nusd = summary.reserved.nusd.saturating_add(worst_case.nusd);
+fn settled(sums: &[CallSums]) -> Result<Option<&CallSums>> {
+    for sum in sums {
+        if sum.state()? == CallState::Settled {
+            return Ok(Some(sum));
         }
-        CallState::Settled => {
-            summary.usage = sums.usage()?;
-            let tokens = summary.usage.input_tokens + summary.usage.output_tokens;
-            summary.settled = Booking { calls, tokens, nusd: sums.cost_nusd };
-            summary.drifted = to_u64("a number of calls", sums.drifted)?;
-        }
-        CallState::Failed => summary.failed_calls = calls,
-        CallState::Lost => summary.lost = worst_case,
     }
-    Ok(())
+    Ok(None)
+}
+
+fn bookings(sums: &[CallSums]) -> Result<Bookings> {
+    let mut bookings = Bookings::default();
+    for sum in sums {
+        let calls = to_u64("a number of calls", sum.calls)?;
+        let tokens = |tokens: i64| to_u64("a sum of tokens", tokens);
+        let worst =
+            Booking { calls, tokens: tokens(sum.reserved_tokens)?, nusd: sum.reserved_nusd };
+        let counted = tokens(sum.input_tokens)? + tokens(sum.output_tokens)?;
+        let paid = Booking { calls, tokens: counted, nusd: sum.cost_nusd };
+        match sum.state()? {
+            CallState::Reserved | CallState::Sent => {
+                bookings.reserved.calls += worst.calls;
+                bookings.reserved.tokens += worst.tokens;
+                bookings.reserved.nusd = bookings.reserved.nusd.saturating_add(worst.nusd);
+            }
+            CallState::Settled => {
+                let tokens = paid.tokens + tokens(sum.uncounted_tokens)?;
+                bookings.settled = Booking { tokens, ..paid };
+            }
+            CallState::Failed => bookings.failed = paid,
+            CallState::Lost => bookings.lost = worst,
+        }
+    }
+    Ok(bookings)
 }
 
 fn count(items: usize) -> u32 {

@@ -141,7 +141,8 @@ pub struct NewRun<'a> {
     pub judge_hash: &'a str,
     pub toolchain_id: &'a str,
     pub prompts_hash: &'a str,
-    pub task: NewTask<'a>,
+    /// The tasks that it works on, at least one.
+    pub tasks: &'a [NewTask<'a>],
     pub device: &'a DeviceFacts,
 }
 
@@ -175,20 +176,45 @@ pub struct Reservation {
 pub struct CallTarget<'a> {
     pub provider: &'a str,
     pub model: &'a str,
+    /// The price that the reservation was made at, JSON.
+    pub price_json: &'a str,
 }
 
 /// A reply with its final price.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettledReply {
     pub text: String,
-    pub usage: Usage,
+    /// `None` when the provider did not count: its reservation then stands for it.
+    pub usage: Option<Usage>,
     pub finish_reason: String,
     /// The model that answered, as the provider names it.
     pub model: String,
     pub latency_ms: u64,
-    pub cost_nusd: i64,
+    /// `None` when the price is unknown.
+    pub cost_nusd: Option<i64>,
     /// True when a recorded reply answered another prompt than the one asked.
     pub drift: bool,
+    /// What the model said apart from its answer; empty when nothing is known.
+    pub reasoning: String,
+    /// What happened on the wire, JSON; empty without a wire.
+    pub http_log: String,
+}
+
+/// Why a call ended without a reply.
+#[derive(Clone, Copy, Debug)]
+pub struct CallFailure<'a> {
+    pub class: &'a str,
+    pub message: &'a str,
+    /// Tokens and price, where the provider counted although it gave no answer.
+    pub paid: Option<(Usage, Option<i64>)>,
+}
+
+impl<'a> CallFailure<'a> {
+    /// A failure that cost nothing.
+    #[must_use]
+    pub fn unpaid(class: &'a str, message: &'a str) -> Self {
+        Self { class, message, paid: None }
+    }
 }
 
 /// What a reply held.
@@ -240,14 +266,32 @@ pub struct RunRow {
     pub judge_hash: String,
     pub toolchain_id: String,
     pub prompts_hash: String,
-    pub task_hash: Digest,
-    pub task_name: String,
+    /// The tasks that it works on, in their order, at least one.
+    pub tasks: Vec<RunTask>,
     pub device_id: String,
     pub state: RunState,
     /// Why it ended.
     pub reason: Option<String>,
     pub started_us: i64,
     pub ended_us: Option<i64>,
+}
+
+/// A task of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunTask {
+    pub hash: Digest,
+    pub name: String,
+}
+
+impl RunRow {
+    /// The task's name, or how many there are.
+    #[must_use]
+    pub fn tasks_in_words(&self) -> String {
+        match self.tasks.as_slice() {
+            [only] => only.name.clone(),
+            several => format!("{} tasks", several.len()),
+        }
+    }
 }
 
 /// An attempt with everything stored so far.
@@ -352,6 +396,34 @@ pub struct Booking {
     pub nusd: i64,
 }
 
+/// What the calls of a run cost, or may cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bookings {
+    /// Answered calls, at their price; at their worst case where the provider did not count.
+    pub settled: Booking,
+    /// Calls that may still be answered, at their worst case.
+    pub reserved: Booking,
+    /// Calls whose end is unknown, at their worst case.
+    pub lost: Booking,
+    /// Calls that a provider refused or broke, at what it counted for them.
+    pub failed: Booking,
+}
+
+impl Bookings {
+    /// What counts against a cap: everything together.
+    #[must_use]
+    pub fn total(&self) -> Booking {
+        [self.settled, self.reserved, self.lost, self.failed].into_iter().fold(
+            Booking::default(),
+            |sum, part| Booking {
+                calls: sum.calls.saturating_add(part.calls),
+                tokens: sum.tokens.saturating_add(part.tokens),
+                nusd: sum.nusd.saturating_add(part.nusd),
+            },
+        )
+    }
+}
+
 /// A run in numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
@@ -362,26 +434,21 @@ pub struct RunSummary {
     pub verdicts: Vec<(Kind, u32)>,
     /// Input and output tokens of the settled calls.
     pub usage: Usage,
-    /// Answered calls, at their price.
-    pub settled: Booking,
-    /// Calls that may still be answered, at their worst case.
-    pub reserved: Booking,
-    /// Calls whose end is unknown, at their worst case.
-    pub lost: Booking,
-    /// Calls that a provider refused or broke.
-    pub failed_calls: u64,
+    pub bookings: Bookings,
     /// Replies that had been recorded for another prompt.
     pub drifted: u64,
-    /// The best correct attempt.
-    pub best_seq: Option<u32>,
+    /// One for each task of the run, in their order.
+    pub tasks: Vec<TaskSummary>,
 }
 
-impl RunSummary {
-    /// What counts against a cap in nano-dollars: settled, reserved and lost together.
-    #[must_use]
-    pub fn booked_nusd(&self) -> i64 {
-        self.settled.nusd.saturating_add(self.reserved.nusd).saturating_add(self.lost.nusd)
-    }
+/// One task of a run in numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskSummary {
+    pub task: RunTask,
+    pub attempts: u32,
+    pub closed: u32,
+    /// Seq of the best correct attempt.
+    pub best_seq: Option<u32>,
 }
 
 /// What following a run's chain of events found.

@@ -20,14 +20,17 @@ impl Store {
     pub async fn start_run(&self, new: &NewRun<'_>) -> Result<RunId> {
         let mut work = self.write().await?;
         let id = RunId::from(work.new_id());
-        task::put(&mut work, &new.task).await?;
+        for task in new.tasks {
+            task::put(&mut work, task).await?;
+        }
         let device = task::put_device(&mut work, new.device).await?;
         run::insert(&mut work, &id, new, &device).await?;
+        run::insert_tasks(&mut work, &id, new.tasks).await?;
         run::insert_seeds(&mut work, &id, new.secret_seeds_json).await?;
         let body = json!({
             "kind": new.kind.name(),
             "settings": new.settings_json,
-            "task": new.task.hash,
+            "tasks": new.tasks.iter().map(|task| task.hash).collect::<Vec<_>>(),
             "device": device,
             "judge": new.judge_hash,
             "toolchain": new.toolchain_id,

@@ -20,8 +20,8 @@ use crate::tables::attempt::{Bare, NewAttempt};
 use crate::tables::call::StoredCall;
 use crate::tables::{artifact, attempt, build, call, candidate, danger, evaluation, event};
 use crate::{
-    AttemptId, AttemptRow, Boundary, CallId, CallState, CallTarget, NewBuild, NewCandidate,
-    NewJudgement, Reservation, Result, RunId, SettledReply,
+    AttemptId, AttemptRow, Boundary, CallFailure, CallId, CallState, CallTarget, NewBuild,
+    NewCandidate, NewJudgement, Reservation, Result, RunId, SettledReply,
 };
 
 impl Store {
@@ -105,19 +105,24 @@ impl Store {
         step.advance(self, work, State::Replied, body).await
     }
 
-    /// Ends the open call as failed by the provider, with nothing booked; the attempt is `asked`
-    /// again. Book a call that may have cost something with [`Store::mark_lost`] instead.
+    /// Ends the open call as failed by the provider, booked at what it counted; the attempt is
+    /// `asked` again. Book a call that may have cost something with [`Store::mark_lost`] instead.
     ///
     /// # Errors
     /// `WrongState` unless a call is reserved or sent.
-    pub async fn fail_call(&self, id: &AttemptId, class: &str, message: &str) -> Result<()> {
+    pub async fn fail_call(&self, id: &AttemptId, failure: CallFailure<'_>) -> Result<()> {
         let mut work = self.write().await?;
         let step = Step::load(&mut work, id, "failed", &[State::Asked, State::Sent]).await?;
         let wanted = step.call_state();
         let open = step.open_call(&mut work, wanted).await?;
-        let message = capped(message, ERROR_BYTES_MAX);
-        call::set_ended(&mut work, &open.row.id, CallState::Failed, class, &message).await?;
-        let body = json!({ "call": open.row.id.as_str(), "class": class, "message": message });
+        let message = capped(failure.message, ERROR_BYTES_MAX);
+        let failure = CallFailure { message: &message, ..failure };
+        call::set_ended(&mut work, &open.row.id, CallState::Failed, failure).await?;
+        let (usage, cost_nusd) = failure.paid.unzip();
+        let body = json!({
+            "call": open.row.id.as_str(), "class": failure.class, "message": message,
+            "usage": usage, "cost_nusd": cost_nusd.flatten(),
+        });
         step.back_to_asked(self, work, Boundary::Failed, body).await
     }
 
@@ -131,7 +136,8 @@ impl Store {
         let step = Step::load(&mut work, id, "booked as lost", &[State::Sent]).await?;
         let open = step.open_call(&mut work, CallState::Sent).await?;
         let message = capped(message, ERROR_BYTES_MAX);
-        call::set_ended(&mut work, &open.row.id, CallState::Lost, class, &message).await?;
+        let failure = CallFailure::unpaid(class, &message);
+        call::set_ended(&mut work, &open.row.id, CallState::Lost, failure).await?;
         let Reservation { tokens, nusd } = open.row.reservation;
         let body = json!({
             "call": open.row.id.as_str(), "reserved_nusd": nusd, "reserved_tokens": tokens,

@@ -21,8 +21,13 @@ pub(crate) struct Cli {
     #[arg(long, global = true, value_name = "DIR", env = environment::CACHE)]
     pub(crate) cache: Option<PathBuf>,
     /// The CUDA compiler to use: `pinned`, `any` version that is found, or a folder
-    #[arg(long, global = true, value_name = "WHICH", default_value = "pinned")]
-    pub(crate) toolchain: String,
+    /// [default: pinned]
+    #[arg(long, global = true, value_name = "WHICH", env = environment::TOOLCHAIN)]
+    pub(crate) toolchain: Option<String>,
+    /// The settings file
+    /// [default: warpwright.toml here, else in ~/.config/warpwright]
+    #[arg(long, global = true, value_name = "FILE", env = environment::SETTINGS)]
+    pub(crate) settings: Option<PathBuf>,
     /// End the output with one line of JSON that says how it ended
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -53,7 +58,9 @@ fn attempts() -> clap::builder::RangedI64ValueParser<u32> {
 pub(crate) enum Command {
     /// Run the whole loop on a built-in task with hand-written replies: no GPU, no key
     Demo,
-    /// Let a model write kernels for a task until its attempts are spent
+    /// Write a commented settings file, warpwright.toml, into this folder
+    Init(InitArgs),
+    /// Let a model write kernels for one or many tasks until a limit is reached
     Run(RunArgs),
     /// Judge one kernel of your own: a reply (.md) or a folder with kernel.cu and plan.toml
     Evaluate(EvaluateArgs),
@@ -86,6 +93,11 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// False for commands that must work whatever the settings file holds.
+    pub(crate) fn reads_settings(&self) -> bool {
+        !matches!(self, Self::Init(_) | Self::Completions { .. } | Self::Man)
+    }
+
     /// True for commands whose output is a file as it stands.
     pub(crate) fn prints_a_file(&self) -> bool {
         matches!(self, Self::Completions { .. } | Self::Man)
@@ -93,15 +105,53 @@ impl Command {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Where to write it
+    #[arg(default_value = "warpwright.toml")]
+    pub(crate) file: PathBuf,
+    /// Print every setting with its default as Markdown instead
+    #[arg(long)]
+    pub(crate) reference: bool,
+}
+
+/// What a run may spend.
+#[derive(Debug, Args)]
+pub(crate) struct BudgetArgs {
+    /// How many attempts may be made at all tasks together [default: 10 for each task]
+    #[arg(long, value_name = "N", env = environment::ATTEMPTS, value_parser = attempts())]
+    pub(crate) attempts: Option<u32>,
+    /// How many input and output tokens may be used
+    #[arg(long, value_name = "N", env = environment::TOKENS)]
+    pub(crate) tokens: Option<u64>,
+    /// How many dollars may be spent; needs the price of every model
+    #[arg(long, value_name = "USD", env = environment::DOLLARS)]
+    pub(crate) dollars: Option<f64>,
+    /// How many hours the run may take, from now on
+    #[arg(long, value_name = "H", env = environment::HOURS)]
+    pub(crate) hours: Option<f64>,
+    /// When the run stops: the next 07:30 by this machine's clock, or a full date and time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// A built-in task's name, or a task folder
-    pub(crate) task: String,
-    /// The model: `replay:FILE` replays a transcript
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) model: String,
-    /// How many attempts may be made
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = attempts())]
-    pub(crate) attempts: u32,
+    /// Built-in tasks or task folders, `all` for every built-in one, or one run.toml
+    #[arg(required = true, value_name = "TASK")]
+    pub(crate) tasks: Vec<String>,
+    /// A model of the settings file, or openai:MODEL, command:PROGRAM, mailbox:DIR, replay:FILE;
+    /// give it again for models that attempts take in turn
+    #[arg(long = "model", value_name = "MODEL", env = environment::MODEL)]
+    pub(crate) models: Vec<String>,
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
+    /// Who judges the kernels: `local`, or `folder:DIR` for a `worker --folder DIR`, maybe on
+    /// another machine [default: local]
+    #[arg(long, value_name = "WHO", env = environment::EVALUATOR)]
+    pub(crate) evaluator: Option<String>,
+    /// How many minutes a mailbox waits for one answer [default: for ever]
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) mailbox_deadline: Option<u32>,
     /// A folder with prompt files that replaces the built-in ones
     #[arg(long, value_name = "DIR")]
     pub(crate) prompts: Option<PathBuf>,
@@ -129,12 +179,14 @@ pub(crate) struct ResumeArgs {
     /// The run: an id, the start of one, or @last
     #[arg(default_value = "@last")]
     pub(crate) run: String,
-    /// Set the number of attempts that the run may make in all
-    #[arg(long, value_name = "N", value_parser = attempts())]
-    pub(crate) attempts: Option<u32>,
-    /// Another transcript to go on with, as replay:FILE
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
+    /// Go on with another model; give it again for models that attempts take in turn
+    #[arg(long = "model", value_name = "MODEL")]
+    pub(crate) models: Vec<String>,
+    /// Go on with another evaluator: `local` or `folder:DIR`
+    #[arg(long, value_name = "WHO")]
+    pub(crate) evaluator: Option<String>,
     /// Take replayed replies that were recorded for another prompt
     #[arg(long)]
     pub(crate) allow_drift: bool,

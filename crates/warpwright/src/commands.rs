@@ -1,8 +1,9 @@
 //! One file per command; this one only dispatches.
 
 mod doctor;
-mod drive;
+pub(crate) mod drive;
 mod ending;
+mod init;
 mod ledger;
 mod manual;
 mod report;
@@ -17,14 +18,15 @@ use crate::settings::Places;
 
 /// Performs a command.
 pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
-    let places = Places::of(&cli);
+    let places = Places::of(&cli)?;
     match cli.command {
+        Command::Init(args) => init::perform(&args),
         Command::Demo => drive::demo(&places).await,
         Command::Run(args) => drive::run(&places, &args).await,
         Command::Evaluate(args) => drive::evaluate(&places, &args).await,
         Command::Resume(args) => drive::resume(&places, &args).await,
         Command::Status(args) => status::perform(&places, args.selector.as_deref()).await,
-        Command::Show(args) => show::perform(&places, args.selector.as_deref()).await,
+        Command::Show(args) => show::perform(&places, args.selector.as_deref(), cli.json).await,
         Command::Report(args) => report::perform(&places, args.selector.as_deref(), cli.json).await,
         Command::Ledger(LedgerCommand::Verify(args)) => {
             ledger::verify(&places, args.selector.as_deref()).await

@@ -4,6 +4,22 @@
 pub(crate) const LEDGER: &str = "WARPWRIGHT_LEDGER";
 /// Overrides the cache folder.
 pub(crate) const CACHE: &str = "WARPWRIGHT_CACHE";
+/// Overrides where the settings file is.
+pub(crate) const SETTINGS: &str = "WARPWRIGHT_SETTINGS";
+/// Overrides the CUDA compiler to use.
+pub(crate) const TOOLCHAIN: &str = "WARPWRIGHT_TOOLCHAIN";
+/// Overrides the model.
+pub(crate) const MODEL: &str = "WARPWRIGHT_MODEL";
+/// Override the limits of a run.
+pub(crate) const ATTEMPTS: &str = "WARPWRIGHT_ATTEMPTS";
+pub(crate) const TOKENS: &str = "WARPWRIGHT_TOKENS";
+pub(crate) const DOLLARS: &str = "WARPWRIGHT_DOLLARS";
+pub(crate) const HOURS: &str = "WARPWRIGHT_HOURS";
+/// Overrides who judges.
+pub(crate) const EVALUATOR: &str = "WARPWRIGHT_EVALUATOR";
+/// The key and the server of `openai:MODEL`, as every OpenAI client names them.
+pub(crate) const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
+pub(crate) const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
 /// For tests: `POINT:SEQ` kills this process with SIGKILL right after that point of the attempt. A
 /// point is a durable state, or `submitted`, `ticketed`, `failed`, `lost`.
 pub(crate) const KILL_AT: &str = "WARPWRIGHT_KILL_AT";
@@ -11,11 +27,12 @@ pub(crate) const KILL_AT: &str = "WARPWRIGHT_KILL_AT";
 pub(crate) const REPLAY_JOURNAL: &str = "WARPWRIGHT_REPLAY_JOURNAL";
 const DATA_HOME: &str = "XDG_DATA_HOME";
 const CACHE_HOME: &str = "XDG_CACHE_HOME";
+const CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 const HOME: &str = "HOME";
 /// Set by cargo for what it runs.
 const CARGO: &str = "CARGO";
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The value of a variable; `None` when it is unset or empty.
 pub(crate) fn value(name: &str) -> Option<String> {
@@ -35,6 +52,19 @@ pub(crate) fn data_folder() -> PathBuf {
 /// Where caches go: `$XDG_CACHE_HOME`, `~/.cache`, or `./.warpwright` without a home.
 pub(crate) fn cache_folder() -> PathBuf {
     folder(CACHE_HOME, ".cache")
+}
+
+/// Where the user's settings are.
+pub(crate) fn settings_folder() -> PathBuf {
+    folder(CONFIG_HOME, ".config")
+}
+
+/// A path with a leading `~` replaced by the home folder.
+pub(crate) fn expand_home(path: &Path) -> PathBuf {
+    match (path.strip_prefix("~"), value(HOME)) {
+        (Ok(below), Some(home)) => PathBuf::from(home).join(below),
+        (Ok(_) | Err(_), _) => path.to_owned(),
+    }
 }
 
 fn folder(xdg: &str, below_home: &str) -> PathBuf {

@@ -6,6 +6,10 @@ pub(crate) const TASK_FILE_BYTES_MAX: u64 = 4 << 20;
 pub(crate) const TASK_FILES_MAX: usize = 256;
 /// Largest prompt file that is read, in bytes.
 pub(crate) const PROMPT_FILE_BYTES_MAX: u64 = 256 << 10;
+/// Largest settings or run file that is read, in bytes.
+pub(crate) const SETTINGS_BYTES_MAX: u64 = 1 << 20;
+/// Largest key file that is read, in bytes.
+pub(crate) const KEY_BYTES_MAX: u64 = 64 << 10;
 /// Runs that `status` lists.
 pub(crate) const RUNS_LISTED_MAX: usize = 30;
 /// Longest line of a table, in characters, before its last column is cut.

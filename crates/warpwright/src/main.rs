@@ -10,6 +10,8 @@ mod embedded;
 mod environment;
 mod limits;
 mod outcome;
+mod progress;
+mod providers;
 mod selector;
 mod settings;
 mod terminal;

@@ -166,7 +166,10 @@ fn exit_of_judge(error: &JudgeError) -> Exit {
         JudgeError::NotAvailable(_) => Exit::NotAvailable,
         JudgeError::Reference { .. } => Exit::DidNotPass,
         JudgeError::Cancelled => Exit::Interrupted,
-        JudgeError::Sandbox(_) | JudgeError::Child { .. } => Exit::OurError,
+        JudgeError::Elsewhere { .. } => Exit::NotAvailable,
+        JudgeError::UnknownJob { .. } | JudgeError::Sandbox(_) | JudgeError::Child { .. } => {
+            Exit::OurError
+        }
     }
 }
 

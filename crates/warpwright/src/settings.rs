@@ -1,95 +1,431 @@
-//! Settings as they were resolved: saved with the run, so that `resume` needs no flags.
+//! Settings: built-in defaults ← `warpwright.toml` ← `run.toml` ← environment ← flags, resolved
+//! once and saved with the run, so that `resume` needs no flags.
+//!
+//! The files' forms are in [`file`] and [`run_file`], models in [`model`], and the one list of all
+//! settings in [`reference`]. Secrets are named here, never held.
+
+pub(crate) mod file;
+pub(crate) mod model;
+pub(crate) mod reference;
+pub(crate) mod run_file;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use device::toolchain::Choice;
-use pipeline::next_step::SearchLimits;
+use jiff::civil::Time;
+use jiff::{SignedDuration, Timestamp};
+use pipeline::budget::Budget;
+use pipeline::limits::RUN_TASKS_MAX;
+use pipeline::price::Price;
+use pipeline::task::spec::Precision;
 use serde::{Deserialize, Serialize};
 use store::RunKind;
 
-use crate::cli::Cli;
-use crate::environment;
+use crate::cli::{BudgetArgs, Cli, RunArgs};
 use crate::outcome::bad_input;
+use crate::settings::file::{BudgetSection, FileSettings};
+use crate::settings::model::{ModelSetting, nano_dollars};
+use crate::settings::run_file::{OperatorSection, RunFile};
+use crate::wiring::{LoadedTask, load_task};
+use crate::{embedded, environment};
+
+/// Attempts of each task when nobody says how many.
+const ATTEMPTS_PER_TASK: u32 = 10;
+/// Word that stands for every built-in task.
+const EVERY_TASK: &str = "all";
 
 /// What a run was started with. Secrets are never in here.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunSettings {
-    pub(crate) model: ModelSetting,
-    pub(crate) limits: SearchLimits,
+    /// Attempts take them in turn.
+    pub(crate) models: Vec<ModelSetting>,
+    /// In the order of the run's tasks.
+    pub(crate) operators: Vec<OperatorSetting>,
+    pub(crate) budget: Budget,
     /// The prompt files that replace the built-in ones.
     pub(crate) prompts: Option<PathBuf>,
+    pub(crate) evaluator: EvaluatorSetting,
 }
 
-impl RunSettings {
-    /// The settings as they are stored with a run.
-    pub(crate) fn to_json(&self) -> anyhow::Result<String> {
-        serde_json::to_string(self).context("the settings as JSON")
-    }
+/// One task of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OperatorSetting {
+    /// As it was named.
+    pub(crate) task: String,
+    /// Share of the whole program's time, for reports.
+    pub(crate) weight: f64,
+    /// Precision classes that are admitted, of those that the task admits; empty for all.
+    pub(crate) classes: Vec<Precision>,
+    /// Measured speed-up at which the search of this task may end.
+    pub(crate) target: Option<f64>,
+    pub(crate) attempts_max: u32,
 }
 
-/// The model of a run.
+/// Where kernels are judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
-pub(crate) enum ModelSetting {
-    /// The transcript inside this program.
-    Demo,
-    /// A person: one kernel, from a reply or a folder.
-    Candidate {
-        task: String,
-        path: PathBuf,
-    },
-    Replay {
-        file: PathBuf,
-        strict: bool,
-    },
+pub(crate) enum EvaluatorSetting {
+    /// In children of this process.
+    Local,
+    /// By `worker --folder`, maybe on another machine.
+    Folder(PathBuf),
 }
 
-/// Paths and the compiler, resolved once from flags and environment.
+/// Paths and the compiler, resolved once from flags, environment and the settings file.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     pub(crate) ledger: PathBuf,
     pub(crate) cache: PathBuf,
     pub(crate) toolchain: Choice,
+    pub(crate) file: FileSettings,
+    /// Where the settings file is, if there is one.
+    pub(crate) file_path: Option<PathBuf>,
 }
 
 impl Places {
     /// Resolves the global flags.
-    pub(crate) fn of(cli: &Cli) -> Self {
-        let ledger = cli.ledger.clone();
-        let toolchain = match cli.toolchain.as_str() {
-            "pinned" => Choice::Pinned,
-            "any" => Choice::Any,
-            path => Choice::Path(PathBuf::from(path)),
+    pub(crate) fn of(cli: &Cli) -> anyhow::Result<Self> {
+        let (file, file_path) = if cli.command.reads_settings() {
+            FileSettings::find(cli.settings.as_deref())?
+        } else {
+            (FileSettings::default(), None)
         };
-        Self {
+        let toolchain = cli.toolchain.clone().or_else(|| file.judge.toolchain.clone());
+        let toolchain = match toolchain.as_deref() {
+            None | Some("pinned") => Choice::Pinned,
+            Some("any") => Choice::Any,
+            Some(path) => Choice::Path(PathBuf::from(path)),
+        };
+        if let Some(device) = file.judge.device.as_deref().filter(|device| *device != "sim") {
+            return Err(bad_input(format!(
+                "judge.device = \"{device}\": this version runs kernels on the simulator only; \
+                 write \"sim\""
+            )));
+        }
+        let ledger = cli.ledger.clone().or_else(|| file.store.ledger.clone());
+        let cache = cli.cache.clone().or_else(|| file.store.cache.clone());
+        Ok(Self {
             ledger: ledger.unwrap_or_else(|| environment::data_folder().join("ledger.db")),
-            cache: cli.cache.clone().unwrap_or_else(environment::cache_folder),
+            cache: cache.unwrap_or_else(environment::cache_folder),
             toolchain,
+            file,
+            file_path,
+        })
+    }
+}
+
+impl RunSettings {
+    /// A run of one task with one model and nothing else.
+    pub(crate) fn simple(task: &str, model: ModelSetting, attempts_max: u32) -> Self {
+        Self {
+            models: vec![model],
+            operators: vec![OperatorSetting::named(task, attempts_max)],
+            budget: Budget::of_attempts(attempts_max),
+            prompts: None,
+            evaluator: EvaluatorSetting::Local,
+        }
+    }
+
+    /// The settings as they are stored with a run.
+    pub(crate) fn to_json(&self) -> anyhow::Result<String> {
+        serde_json::to_string(self).context("the settings as JSON")
+    }
+
+    /// What kind of run it makes: replay and manual only where every model is so.
+    pub(crate) fn run_kind(&self) -> RunKind {
+        let mut kinds = self.models.iter().map(ModelSetting::run_kind);
+        let first = kinds.next().unwrap_or(RunKind::Auto);
+        if kinds.all(|kind| kind == first) { first } else { RunKind::Auto }
+    }
+
+    /// A dollar cap over a model whose price nobody knows cannot be kept.
+    pub(crate) fn check_prices(&self) -> anyhow::Result<()> {
+        let unknown = self.models.iter().find(|model| model.price() == Price::Unknown);
+        match unknown {
+            Some(model) if self.budget.nusd_max.is_some() => Err(bad_input(format!(
+                "the price of {} is unknown, so that no dollar limit can be kept; add to its \
+                 section in {}:\n  price = {{ input = 1.25, cached_input = 0.125, output = 10.0 }}  \
+                 # dollars per million tokens\nor\n  price = \"free\"          # or \
+                 \"subscription\", for a flat fee\nor run without --dollars",
+                model.describe(),
+                file::FILE_NAME
+            ))),
+            Some(_) | None => Ok(()),
         }
     }
 }
 
-impl ModelSetting {
-    /// What kind of run it makes.
-    pub(crate) fn run_kind(&self) -> RunKind {
-        match self {
-            Self::Demo | Self::Replay { .. } => RunKind::Replay,
-            Self::Candidate { .. } => RunKind::Manual,
+impl OperatorSetting {
+    fn named(task: &str, attempts_max: u32) -> Self {
+        Self { task: task.to_owned(), weight: 1.0, classes: Vec::new(), target: None, attempts_max }
+    }
+}
+
+/// A run to start: its settings and its tasks, in the same order.
+pub(crate) struct ResolvedRun {
+    pub(crate) settings: RunSettings,
+    pub(crate) tasks: Vec<LoadedTask>,
+}
+
+/// Resolves what `run` was asked for.
+pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<ResolvedRun> {
+    let (file, sections) = operator_sections(args)?;
+    let now = Timestamp::now();
+    let layers = [&file.budget, &places.file.budget];
+    let tasks_count = u32::try_from(sections.len()).unwrap_or(u32::MAX);
+    let default_attempts = ATTEMPTS_PER_TASK.saturating_mul(tasks_count);
+    let until = args.budget.until.as_ref().or(file.until.as_ref());
+    let mut budget = budget(&args.budget, &layers, default_attempts)?;
+    budget.deadline_us = deadline_us(&args.budget, until, &layers, now)?;
+    let mut operators = Vec::new();
+    let mut tasks = Vec::new();
+    for section in &sections {
+        let loaded = load_task(&section.task)?;
+        operators.push(operator(section, &loaded, budget.attempts_max)?);
+        tasks.push(loaded);
+    }
+    refuse_repeated(&tasks)?;
+    let prompts = args.prompts.clone().or(file.prompts);
+    let evaluator = args.evaluator.as_ref().or(file.evaluator.as_ref());
+    let settings = RunSettings {
+        models: models(places, args, file.models.as_ref().map(file::OneOrMany::names))?,
+        operators,
+        budget,
+        prompts: prompts.map(std::path::absolute).transpose()?,
+        evaluator: evaluator_setting(evaluator.or(places.file.judge.evaluator.as_ref()))?,
+    };
+    settings.check_prices()?;
+    Ok(ResolvedRun { settings, tasks })
+}
+
+/// The operators of a `run.toml`, or of the tasks that were named.
+fn operator_sections(args: &RunArgs) -> anyhow::Result<(RunFile, Vec<OperatorSection>)> {
+    if let [only] = args.tasks.as_slice()
+        && only.ends_with(".toml")
+    {
+        let mut file = RunFile::read(Path::new(only))?;
+        let operators = std::mem::take(&mut file.operators);
+        return Ok((file, limited(operators)?));
+    }
+    if let Some(file) = args.tasks.iter().find(|name| name.ends_with(".toml")) {
+        return Err(bad_input(format!("`{file}` names its own operators: give it alone")));
+    }
+    let mut names = Vec::new();
+    for name in &args.tasks {
+        if name == EVERY_TASK {
+            names.extend(embedded::task_names());
+        } else {
+            names.push(name.clone());
         }
     }
+    let section = |task| OperatorSection { task, ..OperatorSection::default() };
+    Ok((RunFile::default(), limited(names.into_iter().map(section).collect())?))
+}
 
-    /// Reads the value of `--model`.
-    pub(crate) fn parse(text: &str, strict: bool) -> anyhow::Result<Self> {
-        match text.split_once(':') {
-            Some(("replay", file)) if !file.is_empty() => {
-                let file = std::path::absolute(Path::new(file))?;
-                Ok(Self::Replay { file, strict })
+fn limited(operators: Vec<OperatorSection>) -> anyhow::Result<Vec<OperatorSection>> {
+    if operators.len() <= RUN_TASKS_MAX {
+        return Ok(operators);
+    }
+    Err(bad_input(format!("{} tasks in one run: at most {RUN_TASKS_MAX}", operators.len())))
+}
+
+fn refuse_repeated(tasks: &[LoadedTask]) -> anyhow::Result<()> {
+    for (index, loaded) in tasks.iter().enumerate() {
+        let name = &loaded.task.spec.name;
+        if tasks[..index].iter().any(|other| other.task.spec.name == *name) {
+            return Err(bad_input(format!("the task `{name}` is named twice")));
+        }
+    }
+    Ok(())
+}
+
+fn operator(
+    section: &OperatorSection,
+    loaded: &LoadedTask,
+    attempts_max: u32,
+) -> anyhow::Result<OperatorSetting> {
+    let failed = |why: String| bad_input(format!("operator `{}`: {why}", section.task));
+    let admitted = &loaded.task.spec.classes;
+    let mut classes = Vec::new();
+    for name in section.classes.iter().flatten() {
+        match admitted.iter().find(|class| class.name() == name) {
+            Some(class) => classes.push(*class),
+            None => {
+                let names: Vec<_> = admitted.iter().map(|class| class.name()).collect();
+                return Err(failed(format!(
+                    "class `{name}`: its task admits {}",
+                    names.join(", ")
+                )));
             }
-            _ => Err(bad_input(format!(
-                "`--model {text}` is not a model this version knows; write replay:FILE"
-            ))),
+        }
+    }
+    let positive = |value: f64| value > 0.0 && value.is_finite();
+    let weight = section.weight.unwrap_or(1.0);
+    if !positive(weight) || !section.target.is_none_or(positive) {
+        return Err(failed("`weight` and `target` are numbers above 0".to_owned()));
+    }
+    Ok(OperatorSetting {
+        task: section.task.clone(),
+        weight,
+        classes,
+        target: section.target,
+        attempts_max: section.attempts.unwrap_or(attempts_max),
+    })
+}
+
+fn models(
+    places: &Places,
+    args: &RunArgs,
+    of_run_file: Option<Vec<String>>,
+) -> anyhow::Result<Vec<ModelSetting>> {
+    let defaults = || places.file.default_model.as_ref().map(file::OneOrMany::names);
+    let named = if args.models.is_empty() { None } else { Some(args.models.clone()) };
+    let names = named.or(of_run_file).or_else(defaults).unwrap_or_default();
+    if names.is_empty() {
+        return Err(bad_input(
+            "no model: give --model NAME, or set default_model in warpwright.toml \
+             (`warpwright init` writes one)",
+        ));
+    }
+    let mut models = Vec::new();
+    for name in names {
+        let mut model = ModelSetting::resolve(&name, &places.file)?;
+        match &mut model {
+            ModelSetting::Replay { strict, .. } => *strict |= args.strict_replay,
+            ModelSetting::Mailbox(mailbox) => {
+                let deadline = args.mailbox_deadline.map(|minutes| u64::from(minutes) * 60_000);
+                mailbox.deadline_ms = deadline.or(mailbox.deadline_ms);
+            }
+            ModelSetting::Demo | ModelSetting::Candidate { .. } | ModelSetting::Lines => {}
+            ModelSetting::Openai(_) | ModelSetting::Command(_) => {}
+        }
+        models.push(model);
+    }
+    Ok(models)
+}
+
+/// Reads the value of `--evaluator`.
+pub(crate) fn evaluator_setting(text: Option<&String>) -> anyhow::Result<EvaluatorSetting> {
+    match text.map(|text| text.split_once(':').unwrap_or((text, ""))) {
+        None | Some(("local", "")) => Ok(EvaluatorSetting::Local),
+        Some(("folder", folder)) if !folder.is_empty() => {
+            Ok(EvaluatorSetting::Folder(std::path::absolute(folder)?))
+        }
+        Some(_) => {
+            let text = text.map(String::as_str).unwrap_or_default();
+            Err(bad_input(format!("evaluator `{text}`: write local or folder:DIR")))
+        }
+    }
+}
+
+fn budget(
+    args: &BudgetArgs,
+    layers: &[&BudgetSection],
+    default_attempts: u32,
+) -> anyhow::Result<Budget> {
+    let attempts = args.attempts.or_else(|| layers.iter().find_map(|layer| layer.attempts));
+    if attempts == Some(0) {
+        return Err(bad_input("`budget.attempts = 0`: write 1 or more"));
+    }
+    let dollars = args.dollars.or_else(|| layers.iter().find_map(|layer| layer.dollars));
+    let nusd_max = dollars.map(|dollars| nano_dollars("dollars", dollars)).transpose();
+    Ok(Budget {
+        attempts_max: attempts.unwrap_or(default_attempts),
+        tokens_max: args.tokens.or_else(|| layers.iter().find_map(|layer| layer.tokens)),
+        nusd_max: nusd_max.map_err(bad_input)?,
+        deadline_us: None,
+    })
+}
+
+/// When the run stops: the nearest of `--hours` and `--until`.
+fn deadline_us(
+    args: &BudgetArgs,
+    until: Option<&String>,
+    layers: &[&BudgetSection],
+    now: Timestamp,
+) -> anyhow::Result<Option<i64>> {
+    let hours = args.hours.or_else(|| layers.iter().find_map(|layer| layer.hours));
+    let by_hours = hours.map(|hours| end_after(hours, now)).transpose()?;
+    let by_clock = until.map(|until| end_at(until, now)).transpose()?;
+    Ok([by_hours, by_clock].into_iter().flatten().map(Timestamp::as_microsecond).min())
+}
+
+fn end_after(hours: f64, now: Timestamp) -> anyhow::Result<Timestamp> {
+    if !(hours > 0.0 && hours <= 24.0 * 366.0) {
+        return Err(bad_input(format!("`hours = {hours}`: write more than 0, at most 8784")));
+    }
+    Ok(now + SignedDuration::from_secs_f64(hours * 3_600.0))
+}
+
+/// `07:30` is the next time that the clock here shows it; a full time has its date and zone.
+fn end_at(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
+    let wrong = || {
+        bad_input(format!("`until {text}`: write a time as 07:30, or as 2027-01-31T07:30:00+01:00"))
+    };
+    if let Ok(full) = text.parse::<Timestamp>() {
+        if full <= now {
+            return Err(bad_input(format!("`until {text}` is over")));
+        }
+        return Ok(full);
+    }
+    let time = Time::strptime("%H:%M", text).map_err(|_| wrong())?;
+    let here = now.to_zoned_datetime(jiff::tz::TimeZone::system());
+    for days in 0..=1 {
+        let day = here.date().checked_add(jiff::Span::new().days(days)).map_err(|_| wrong())?;
+        let end = day
+            .to_datetime(time)
+            .to_zoned_datetime(here.time_zone().clone())
+            .map_err(|_| wrong())?;
+        if end.timestamp() > now {
+            return Ok(end.timestamp());
+        }
+    }
+    Err(wrong())
+}
+
+/// Lays the flags of `resume` over what a run was started with.
+pub(crate) fn change_budget(budget: &mut Budget, args: &BudgetArgs) -> anyhow::Result<()> {
+    let changed = self::budget(args, &[], budget.attempts_max)?;
+    budget.attempts_max = changed.attempts_max;
+    budget.tokens_max = changed.tokens_max.or(budget.tokens_max);
+    budget.nusd_max = changed.nusd_max.or(budget.nusd_max);
+    let deadline = deadline_us(args, args.until.as_ref(), &[], Timestamp::now())?;
+    budget.deadline_us = deadline.or(budget.deadline_us);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::{end_after, end_at};
+
+    #[test]
+    fn a_run_ends_at_a_time_that_is_still_to_come() {
+        let now: Timestamp = "2027-01-30T12:00:00Z".parse().unwrap();
+        let full = end_at("2027-01-31T07:30:00+01:00", now).unwrap();
+        assert_eq!(full, "2027-01-31T06:30:00Z".parse().unwrap());
+        for minute in ["00:00", "07:30", "12:00", "23:59"] {
+            let end = end_at(minute, now).unwrap();
+            let hours = end.duration_since(now).as_secs_f64() / 3_600.0;
+            assert!(hours > 0.0 && hours <= 25.0, "{minute}: {end}");
+        }
+        let half = end_after(0.5, now).unwrap();
+        assert_eq!(half, "2027-01-30T12:30:00Z".parse().unwrap());
+        for (text, part) in [
+            ("7 o'clock", "write a time as 07:30"),
+            ("25:00", "write a time as 07:30"),
+            ("2020-01-01T00:00:00Z", "is over"),
+            ("", "write a time"),
+        ] {
+            let why = end_at(text, now).unwrap_err().to_string();
+            assert!(why.contains(part), "{text}: {why}");
+        }
+        for hours in [0.0, -1.0, f64::NAN, 1e9] {
+            assert!(end_after(hours, now).is_err(), "{hours}");
         }
     }
 }

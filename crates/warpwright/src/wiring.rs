@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
-use agent::{Engine, Interrupt, Progress};
+use agent::{Engine, Interrupt, Operator, Progress};
 use anyhow::Context;
 use device::toolchain::{self, Toolchain};
-use judge::{Judge, JudgeConfig, RunSeed};
-use llm::ReplayModel;
+use judge::{Evaluator, Judge, JudgeConfig, RunSeed};
+use llm::{Model, ReplayModel};
 use pipeline::device_facts::DeviceFacts;
 use pipeline::limits::{PLAN_BYTES_MAX, REPLY_BYTES_MAX, SOURCE_BYTES_MAX};
+use pipeline::next_step::SearchLimits;
 use pipeline::reply;
 use pipeline::task::Task;
 use pipeline::template::Templates;
@@ -20,8 +22,9 @@ use store::{RunId, Store};
 
 use crate::limits::{PROMPT_FILE_BYTES_MAX, TASK_FILE_BYTES_MAX, TASK_FILES_MAX};
 use crate::outcome::bad_input;
-use crate::settings::{ModelSetting, Places, RunSettings};
-use crate::{embedded, environment, terminal};
+use crate::settings::model::ModelSetting;
+use crate::settings::{EvaluatorSetting, OperatorSetting, Places, RunSettings};
+use crate::{embedded, environment, providers, terminal};
 
 /// A task with the files that it was read from.
 pub(crate) struct LoadedTask {
@@ -87,7 +90,7 @@ fn read_capped(path: &Path, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| bad_input(format!("{}: {error}", path.display())))
 }
 
-fn read_text(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
+pub(crate) fn read_text(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
     String::from_utf8(read_capped(path, bytes_max)?)
         .map_err(|_| bad_input(format!("{} is not UTF-8 text", path.display())))
 }
@@ -149,19 +152,34 @@ pub(crate) fn judge(toolchain: &Toolchain) -> anyhow::Result<Judge> {
     }))
 }
 
-/// The model of a run.
-pub(crate) fn model(setting: &ModelSetting) -> anyhow::Result<ReplayModel> {
-    let model = match setting {
+/// The models of a run.
+pub(crate) fn models(settings: &RunSettings) -> anyhow::Result<Vec<Model>> {
+    settings.models.iter().map(model).collect()
+}
+
+/// One model, ready to be asked.
+pub(crate) fn model(setting: &ModelSetting) -> anyhow::Result<Model> {
+    Ok(match setting {
         ModelSetting::Demo => {
-            ReplayModel::of_entries(transcript::parse(embedded::DEMO_TRANSCRIPT)?)
+            let entries = transcript::parse(embedded::DEMO_TRANSCRIPT)?;
+            Model::Replay(journalled(ReplayModel::of_entries(entries))?)
         }
         ModelSetting::Candidate { task, path } => {
-            ReplayModel::of_entries(vec![person_entry(task, read_candidate(path)?)])
+            let entry = person_entry(task, 1, read_candidate(path)?);
+            Model::Replay(ReplayModel::of_entries(vec![entry]))
         }
+        ModelSetting::Lines => Model::Replay(ReplayModel::of_entries(Vec::new())),
         ModelSetting::Replay { file, strict } => {
-            ReplayModel::open(file).map_err(bad_input)?.strict(*strict)
+            let model = ReplayModel::open(file).map_err(bad_input)?.strict(*strict);
+            Model::Replay(journalled(model)?)
         }
-    };
+        ModelSetting::Openai(setting) => providers::openai(setting)?,
+        ModelSetting::Command(setting) => providers::command(setting)?,
+        ModelSetting::Mailbox(setting) => providers::mailbox(setting)?,
+    })
+}
+
+fn journalled(model: ReplayModel) -> anyhow::Result<ReplayModel> {
     match environment::value(environment::REPLAY_JOURNAL) {
         Some(path) => model.with_journal(Path::new(&path)).map_err(bad_input),
         None => Ok(model),
@@ -178,10 +196,11 @@ fn read_candidate(path: &Path) -> anyhow::Result<String> {
     Ok(reply::compose(&source, &plan))
 }
 
-fn person_entry(task: &str, reply: String) -> Entry {
+/// What a person submits, as a recorded reply.
+pub(crate) fn person_entry(task: &str, seq: u32, reply: String) -> Entry {
     Entry {
         task: task.to_owned(),
-        seq: 1,
+        seq,
         mode: String::new(),
         prompt_hash: String::new(),
         reply,
@@ -207,7 +226,8 @@ pub(crate) async fn ledger(places: &Places) -> anyhow::Result<Store> {
 /// What [`engine`] is made of.
 pub(crate) struct Parts {
     pub(crate) store: Store,
-    pub(crate) task: Task,
+    pub(crate) tasks: Vec<LoadedTask>,
+    pub(crate) models: Vec<Model>,
     pub(crate) judge: Judge,
     pub(crate) templates: Templates,
     pub(crate) seed: RunSeed,
@@ -218,19 +238,42 @@ pub(crate) fn engine(
     parts: Parts,
     settings: &RunSettings,
     observer: impl Fn(Progress<'_>) + Send + Sync + 'static,
-) -> anyhow::Result<Engine<ReplayModel>> {
+) -> anyhow::Result<Engine<Model>> {
+    let judge = Arc::new(parts.judge);
+    let pairs = settings.operators.iter().zip(parts.tasks);
     Ok(Engine {
         store: parts.store,
-        llm: model(&settings.model)?,
-        judge: Arc::new(parts.judge),
+        models: parts.models,
+        evaluator: evaluator(&settings.evaluator, &judge)?,
+        judge,
         templates: parts.templates,
-        task: Arc::new(parts.task),
-        limits: settings.limits,
+        operators: pairs.map(|(setting, loaded)| operator(setting, loaded)).collect(),
+        budget: settings.budget,
         seed: parts.seed,
         interrupt: Interrupt::default(),
         observer: Arc::new(observer),
         sent_here: Mutex::new(HashSet::new()),
+        failures_in_a_row: AtomicU32::new(0),
     })
+}
+
+fn evaluator(setting: &EvaluatorSetting, judge: &Arc<Judge>) -> anyhow::Result<Arc<dyn Evaluator>> {
+    match setting {
+        EvaluatorSetting::Local => Ok(Arc::clone(judge) as Arc<dyn Evaluator>),
+        EvaluatorSetting::Folder(folder) => {
+            Err(bad_input(format!("folder:{} is not there yet", folder.display())))
+        }
+    }
+}
+
+/// A task as this run admits it: with the classes that its operator names, if it names some.
+fn operator(setting: &OperatorSetting, loaded: LoadedTask) -> Operator {
+    let LoadedTask { mut task, files } = loaded;
+    if !setting.classes.is_empty() {
+        task.spec.classes.retain(|class| setting.classes.contains(class));
+    }
+    let limits = SearchLimits { attempts_max: setting.attempts_max };
+    Operator { task: Arc::new(task), files: Arc::new(files), limits }
 }
 
 /// The run's secret seed, as it is stored: 64 hexadecimal digits in JSON.

@@ -2,17 +2,19 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
 use judge::{Judge, JudgeConfig, RunSeed, judge_hash};
 use llm::conformance::{ScriptedModel, Server};
+use pipeline::budget::Budget;
 use pipeline::device_facts::DeviceFacts;
 use pipeline::next_step::SearchLimits;
 use pipeline::task::Task;
 use pipeline::template::Templates;
 use store::{Boundary, NewRun, NewTask, RunId, RunKind, RunSummary, Store};
 
-use crate::{AgentError, Engine, Interrupt, Progress, RunEnd};
+use crate::{AgentError, Engine, Interrupt, Operator, Progress, RunEnd};
 
 /// A reply that is closed as malformed, without compiler or child.
 pub(super) const NO_FENCE: &str = "I would rather not.";
@@ -38,7 +40,7 @@ impl World {
             judge_hash: judge_hash.as_str(),
             toolchain_id: "nvrtc",
             prompts_hash: "prompts",
-            task: NewTask::of(&task, &files),
+            tasks: &[NewTask::of(&task, &files)],
             device: &DeviceFacts::simulated_h200(),
         };
         let run = store.start_run(&new).await.unwrap();
@@ -56,25 +58,31 @@ impl World {
 
     /// What a process would drive; its judge has no compiler and no children.
     pub(super) fn engine(&self, store: Store, llm: ScriptedModel) -> Engine<ScriptedModel> {
-        let judge = Judge::new(JudgeConfig {
+        let judge = Arc::new(Judge::new(JudgeConfig {
             program: PathBuf::from("/absent"),
             toolchain: serde_json::Value::Null,
             toolchain_id: "nvrtc".to_owned(),
             device: DeviceFacts::simulated_h200(),
-        });
+        }));
         let prompts = read_files("prompts", false).into_iter();
         let texts = prompts.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap()));
         Engine {
             store,
-            llm,
-            judge: Arc::new(judge),
+            models: vec![llm],
+            evaluator: judge.clone(),
+            judge,
             templates: Templates::new(texts.collect()).unwrap(),
-            task: self.task.clone(),
-            limits: SearchLimits { attempts_max: 2 },
+            operators: vec![Operator {
+                task: self.task.clone(),
+                files: Arc::default(),
+                limits: SearchLimits { attempts_max: 2 },
+            }],
+            budget: Budget::of_attempts(2),
             seed: RunSeed([7; 32]),
             interrupt: Interrupt::default(),
             observer: Arc::new(|_: Progress<'_>| {}),
             sent_here: Mutex::new(HashSet::new()),
+            failures_in_a_row: AtomicU32::new(0),
         }
     }
 

@@ -66,7 +66,7 @@ async fn the_first_request_stops_after_the_step_in_hand() {
         let mut engine = world.engine(world.store().await, world.model(false));
         let interrupt = engine.interrupt.clone();
         engine.observer = Arc::new(move |progress: Progress<'_>| {
-            if let Progress::Reached(attempt) = progress
+            if let Progress::Reached { attempt, .. } = progress
                 && attempt.state == asked_at
                 && !interrupt.is_set()
             {
@@ -76,7 +76,7 @@ async fn the_first_request_stops_after_the_step_in_hand() {
         assert_eq!(engine.run(&world.run).await.unwrap(), RunEnd::Interrupted);
         let in_hand = world.store().await.attempt_in_hand(&world.run).await.unwrap().unwrap();
         assert_eq!(in_hand.state, stopped_at, "{asked_at:?}");
-        assert_eq!(world.summary().await.lost.calls, 0);
+        assert_eq!(world.summary().await.bookings.lost.calls, 0);
     }
 }
 
@@ -91,12 +91,12 @@ async fn the_first_error_is_kept_when_the_ledger_breaks_as_well() {
     let unnoted = Arc::new(Mutex::new(Vec::new()));
     let sink = unnoted.clone();
     engine.observer = Arc::new(move |progress: Progress<'_>| match progress {
-        Progress::Reached(attempt) if attempt.state == State::Parsed => {
+        Progress::Reached { attempt, .. } if attempt.state == State::Parsed => {
             let runtime = tokio::runtime::Handle::current();
             tokio::task::block_in_place(|| runtime.block_on(store.close()));
         }
         Progress::Unnoted { why } => sink.lock().unwrap().push(why.to_owned()),
-        Progress::Reached(_) | Progress::Retrying { .. } => {}
+        Progress::Reached { .. } | Progress::Retrying { .. } => {}
     });
     let error = engine.run(&world.run).await.unwrap_err();
     assert!(matches!(error, AgentError::Judge(_)), "{error}");

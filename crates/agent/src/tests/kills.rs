@@ -65,17 +65,21 @@ async fn check_books(
     let summary = world.summary().await;
     // Stored as sent, killed before it was: nobody can tell, so it is booked, never left out.
     let never_left = u64::from(killed_at == Boundary::Sent && !idempotent);
-    let booked = summary.settled.calls + summary.lost.calls;
+    let booked = summary.bookings.settled.calls + summary.bookings.lost.calls;
     assert_eq!(booked, world.server.charged_calls() + never_left, "{case}");
-    assert_eq!((summary.settled.calls, summary.reserved.calls), (2, 0), "{case}");
+    assert_eq!((summary.bookings.settled.calls, summary.bookings.reserved.calls), (2, 0), "{case}");
     let in_flight = match killed_at {
         Boundary::Sent | Boundary::Submitted | Boundary::Ticketed => u64::from(!idempotent),
         _ => 0,
     };
-    assert!(summary.lost.calls <= lost_anyway + in_flight, "{case}: {:?}", summary.lost);
-    assert!(world.server.charged_nusd() <= summary.booked_nusd(), "{case}");
+    assert!(
+        summary.bookings.lost.calls <= lost_anyway + in_flight,
+        "{case}: {:?}",
+        summary.bookings.lost
+    );
+    assert!(world.server.charged_nusd() <= summary.bookings.total().nusd, "{case}");
     if idempotent && lost_anyway == 0 {
-        assert_eq!((world.server.charged_calls(), summary.lost.calls), (2, 0), "{case}");
+        assert_eq!((world.server.charged_calls(), summary.bookings.lost.calls), (2, 0), "{case}");
     }
 }
 
@@ -90,7 +94,11 @@ async fn a_resume_that_is_killed_again_books_every_call() {
         let end = world.process(world.model(false), None).await.unwrap().unwrap();
         assert_eq!(end, DONE);
         let summary = world.summary().await;
-        assert_eq!((summary.settled.calls, summary.lost.calls), (2, 3), "{kill_at:?}");
+        assert_eq!(
+            (summary.bookings.settled.calls, summary.bookings.lost.calls),
+            (2, 3),
+            "{kill_at:?}"
+        );
         assert_eq!(world.server.charged_calls(), 5);
     }
 }
@@ -101,7 +109,7 @@ async fn a_lost_call_says_why() {
     let mut model = world.model(true);
     model.failures = vec![failure(1, true, LlmError::deadline(5))];
     assert_eq!(world.process(model, None).await.unwrap().unwrap(), DONE);
-    let detail = world.store().await.attempt_detail(&world.run, 1).await.unwrap();
+    let detail = world.store().await.attempt_detail(&world.run, &world.task.hash, 1).await.unwrap();
     let (class, message) = detail.calls[0].error.clone().unwrap();
     assert_eq!(detail.calls[0].state, CallState::Lost);
     assert_eq!((class.as_str(), message.contains("5 ms")), ("deadline", true), "{message}");
@@ -119,11 +127,12 @@ async fn a_call_to_another_model_is_not_taken_for_this_ones() {
         let mut other = world.model(true);
         other.name = "another".to_owned();
         assert_eq!(world.process(other, None).await.unwrap().unwrap(), DONE);
-        let detail = world.store().await.attempt_detail(&world.run, 1).await.unwrap();
+        let detail =
+            world.store().await.attempt_detail(&world.run, &world.task.hash, 1).await.unwrap();
         let found: Vec<_> = detail.calls.iter().map(|call| call.state).collect();
         assert_eq!(found, states, "{kill_at:?}");
         let summary = world.summary().await;
-        let booked = summary.settled.calls + summary.lost.calls;
+        let booked = summary.bookings.settled.calls + summary.bookings.lost.calls;
         assert_eq!(booked, world.server.charged_calls(), "{kill_at:?}");
     }
 }

@@ -120,7 +120,13 @@ async fn second_verdict(
     engine.judge = std::sync::Arc::new(judge::Judge::new(config));
     // An unknown program needs the compiler, which is absent here.
     engine.run(&world.run).await.ok()?;
-    let judged = store.attempt_detail(&world.run, 2).await.unwrap().attempt.judgement.unwrap();
+    let judged = store
+        .attempt_detail(&world.run, &world.task.hash, 2)
+        .await
+        .unwrap()
+        .attempt
+        .judgement
+        .unwrap();
     Some((judged.verdict, judged.report, judged.from_cache))
 }
 

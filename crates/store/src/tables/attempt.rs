@@ -12,6 +12,7 @@ use crate::open::Work;
 use crate::{AttemptId, Result, RunId};
 
 /// The row itself, without what other tables hold about the attempt.
+#[derive(Clone)]
 pub(crate) struct Bare {
     pub(crate) id: AttemptId,
     pub(crate) run_id: RunId,

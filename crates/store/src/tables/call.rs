@@ -7,7 +7,10 @@ use sqlx::SqliteConnection;
 use super::{artifact, of_json, of_name, to_i64, to_json, to_u32, to_u64};
 use crate::error::StoreError;
 use crate::open::Work;
-use crate::{AttemptId, CallId, CallRow, CallState, CallTarget, Reservation, Result, SettledReply};
+use crate::{
+    AttemptId, CallFailure, CallId, CallRow, CallState, CallTarget, Reservation, Result,
+    SettledReply,
+};
 
 /// A call as stored, with its reply.
 pub(crate) struct StoredCall {
@@ -17,6 +20,9 @@ pub(crate) struct StoredCall {
     finish_reason: Option<String>,
     reply_model: Option<String>,
     latency_ms: Option<i64>,
+    /// Artifacts.
+    reasoning: Option<String>,
+    http_log: Option<String>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -35,6 +41,8 @@ struct Stored {
     reply_model: Option<String>,
     finish_reason: Option<String>,
     latency_ms: Option<i64>,
+    reasoning: Option<String>,
+    http_log: Option<String>,
     drift: bool,
     error_class: Option<String>,
     error_message: Option<String>,
@@ -72,8 +80,8 @@ impl Stored {
             created_us: self.created_us,
             updated_us: self.updated_us,
         };
-        let Self { reply, finish_reason, reply_model, latency_ms, .. } = self;
-        Ok(StoredCall { row, reply, finish_reason, reply_model, latency_ms })
+        let Self { reply, finish_reason, reply_model, latency_ms, reasoning, http_log, .. } = self;
+        Ok(StoredCall { row, reply, finish_reason, reply_model, latency_ms, reasoning, http_log })
     }
 }
 
@@ -89,8 +97,8 @@ pub(crate) async fn insert(
     let id = CallId::from(work.new_id());
     let query = "INSERT INTO call
                  (id, attempt_id, try_index, provider, model, state, reserved_nusd,
-                  reserved_tokens, created_us, updated_us, origin)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)";
+                  reserved_tokens, price_row, created_us, updated_us, origin)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11)";
     sqlx::query(query)
         .bind(id.as_str())
         .bind(attempt.as_str())
@@ -100,6 +108,7 @@ pub(crate) async fn insert(
         .bind(CallState::Reserved.name())
         .bind(reservation.nusd)
         .bind(to_i64("a reservation", reservation.tokens)?)
+        .bind(target.price_json)
         .bind(work.now_us)
         .bind(work.origin.to_string())
         .execute(work.connection())
@@ -184,13 +193,31 @@ pub(crate) async fn reply(
     let latency = call.latency_ms.ok_or_else(|| lacks("latency"))?;
     Ok(Some(SettledReply {
         text,
-        usage: call.row.usage.ok_or_else(|| lacks("usage"))?,
+        usage: call.row.usage,
         finish_reason: call.finish_reason.clone().ok_or_else(|| lacks("finish reason"))?,
         model: call.reply_model.clone().ok_or_else(|| lacks("model"))?,
         latency_ms: to_u64("a latency", latency)?,
-        cost_nusd: call.row.cost_nusd.ok_or_else(|| lacks("cost"))?,
+        cost_nusd: call.row.cost_nusd,
         drift: call.row.drift,
+        reasoning: optional_text(connection, call.reasoning.as_deref()).await?,
+        http_log: optional_text(connection, call.http_log.as_deref()).await?,
     }))
+}
+
+/// The text of an artifact; empty without one.
+async fn optional_text(connection: &mut SqliteConnection, hash: Option<&str>) -> Result<String> {
+    match hash {
+        Some(hash) => artifact::text(connection, hash).await,
+        None => Ok(String::new()),
+    }
+}
+
+/// Stores a text that is mostly empty.
+async fn put_optional(work: &mut Work, text: &str) -> Result<Option<String>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(artifact::put(work, text.as_bytes()).await?.to_string()))
 }
 
 pub(crate) async fn set_sent(work: &mut Work, call: &CallId) -> Result<()> {
@@ -222,13 +249,15 @@ pub(crate) async fn set_settled(
     reply: &SettledReply,
     text: &str,
 ) -> Result<()> {
+    let reasoning = put_optional(work, &reply.reasoning).await?;
+    let http_log = put_optional(work, &reply.http_log).await?;
     let query = "UPDATE call SET state = $2, usage = $3, cost_nusd = $4, reply = $5,
                  reply_model = $6, finish_reason = $7, latency_ms = $8, drift = $9,
-                 updated_us = $10 WHERE id = $1";
+                 updated_us = $10, reasoning = $11, http_log = $12 WHERE id = $1";
     sqlx::query(query)
         .bind(call.as_str())
         .bind(CallState::Settled.name())
-        .bind(to_json("the usage of a call", &reply.usage)?)
+        .bind(usage_json(reply.usage)?)
         .bind(reply.cost_nusd)
         .bind(text)
         .bind(&reply.model)
@@ -236,6 +265,8 @@ pub(crate) async fn set_settled(
         .bind(to_i64("a latency", reply.latency_ms)?)
         .bind(reply.drift)
         .bind(work.now_us)
+        .bind(reasoning)
+        .bind(http_log)
         .execute(work.connection())
         .await?;
     Ok(())
@@ -246,20 +277,26 @@ pub(crate) async fn set_ended(
     work: &mut Work,
     call: &CallId,
     state: CallState,
-    class: &str,
-    message: &str,
+    failure: CallFailure<'_>,
 ) -> Result<()> {
+    let (usage, cost_nusd) = failure.paid.unzip();
     let query = "UPDATE call SET state = $2, error_class = $3, error_message = $4,
-                 updated_us = $5 WHERE id = $1";
+                 updated_us = $5, usage = $6, cost_nusd = $7 WHERE id = $1";
     sqlx::query(query)
         .bind(call.as_str())
         .bind(state.name())
-        .bind(class)
-        .bind(message)
+        .bind(failure.class)
+        .bind(failure.message)
         .bind(work.now_us)
+        .bind(usage_json(usage)?)
+        .bind(cost_nusd.flatten())
         .execute(work.connection())
         .await?;
     Ok(())
+}
+
+fn usage_json(usage: Option<Usage>) -> Result<Option<String>> {
+    usage.map(|usage| to_json("the usage of a call", &usage)).transpose()
 }
 
 /// Sums of the calls of a run in one state.
@@ -272,6 +309,10 @@ pub(crate) struct CallSums {
     pub(crate) cost_nusd: i64,
     pub(crate) input_tokens: i64,
     pub(crate) output_tokens: i64,
+    cached_input_tokens: i64,
+    reasoning_tokens: i64,
+    /// Tokens of the calls whose provider did not count, at their worst case.
+    pub(crate) uncounted_tokens: i64,
     pub(crate) drifted: i64,
 }
 
@@ -281,9 +322,13 @@ impl CallSums {
     }
 
     pub(crate) fn usage(&self) -> Result<Usage> {
+        let tokens = |sum: i64| to_u64("a sum of tokens", sum);
         Ok(Usage {
-            input_tokens: to_u64("a sum of tokens", self.input_tokens)?,
-            output_tokens: to_u64("a sum of tokens", self.output_tokens)?,
+            input_tokens: tokens(self.input_tokens)?,
+            output_tokens: tokens(self.output_tokens)?,
+            cached_input_tokens: tokens(self.cached_input_tokens)?,
+            reasoning_tokens: tokens(self.reasoning_tokens)?,
+            estimated: false,
         })
     }
 }
@@ -297,6 +342,12 @@ pub(crate) async fn sums(
                      sum(coalesce(cost_nusd, 0)) AS cost_nusd,
                      sum(coalesce(json_extract(usage, '$.input_tokens'), 0)) AS input_tokens,
                      sum(coalesce(json_extract(usage, '$.output_tokens'), 0)) AS output_tokens,
+                     sum(coalesce(json_extract(usage, '$.cached_input_tokens'), 0))
+                         AS cached_input_tokens,
+                     sum(coalesce(json_extract(usage, '$.reasoning_tokens'), 0))
+                         AS reasoning_tokens,
+                     sum(CASE WHEN usage IS NULL THEN reserved_tokens ELSE 0 END)
+                         AS uncounted_tokens,
                      sum(drift) AS drifted
                  FROM call JOIN attempt ON attempt.id = call.attempt_id
                  WHERE attempt.run_id = $1 GROUP BY call.state";

@@ -7,7 +7,7 @@ use super::event::FIRST_PREV_HASH;
 use super::{of_name, to_i64, to_u64};
 use crate::error::StoreError;
 use crate::open::Work;
-use crate::{NewRun, Result, RunId, RunKind, RunRow, RunState};
+use crate::{NewRun, NewTask, Result, RunId, RunKind, RunRow, RunState, RunTask};
 
 pub(crate) async fn insert(
     work: &mut Work,
@@ -15,6 +15,8 @@ pub(crate) async fn insert(
     run: &NewRun<'_>,
     device_id: &str,
 ) -> Result<()> {
+    let none = || StoreError::Unstorable { what: "a run", why: "it has no task".to_owned() };
+    let first = run.tasks.first().ok_or_else(none)?;
     let query = "INSERT INTO run
                  (id, kind, settings, judge_hash, toolchain_id, prompts_hash, task_hash,
                   device_id, state, event_count, event_head, started_us, origin)
@@ -26,7 +28,7 @@ pub(crate) async fn insert(
         .bind(run.judge_hash)
         .bind(run.toolchain_id)
         .bind(run.prompts_hash)
-        .bind(run.task.hash.as_str())
+        .bind(first.hash.as_str())
         .bind(device_id)
         .bind(RunState::Running.name())
         .bind(FIRST_PREV_HASH)
@@ -34,6 +36,22 @@ pub(crate) async fn insert(
         .bind(work.origin.to_string())
         .execute(work.connection())
         .await?;
+    Ok(())
+}
+
+/// Ties the tasks, which are stored already, to their run.
+pub(crate) async fn insert_tasks(work: &mut Work, id: &RunId, tasks: &[NewTask<'_>]) -> Result<()> {
+    for (position, task) in (0i64..).zip(tasks) {
+        let query = "INSERT INTO run_task (run_id, position, task_hash, origin)
+                     VALUES ($1, $2, $3, $4)";
+        sqlx::query(query)
+            .bind(id.as_str())
+            .bind(position)
+            .bind(task.hash.as_str())
+            .bind(work.origin.to_string())
+            .execute(work.connection())
+            .await?;
+    }
     Ok(())
 }
 
@@ -98,8 +116,6 @@ struct Stored {
     judge_hash: String,
     toolchain_id: String,
     prompts_hash: String,
-    task_hash: String,
-    task_name: String,
     device_id: String,
     state: String,
     reason: Option<String>,
@@ -108,8 +124,10 @@ struct Stored {
 }
 
 impl Stored {
-    fn row(self) -> Result<RunRow> {
+    async fn row(self, connection: &mut SqliteConnection) -> Result<RunRow> {
+        let tasks = tasks(connection, &self.id).await?;
         Ok(RunRow {
+            tasks,
             kind: of_name("kind of run", &self.kind, RunKind::from_name(&self.kind))?,
             state: of_name("state of a run", &self.state, RunState::from_name(&self.state))?,
             id: RunId::from(self.id),
@@ -117,8 +135,6 @@ impl Stored {
             judge_hash: self.judge_hash,
             toolchain_id: self.toolchain_id,
             prompts_hash: self.prompts_hash,
-            task_hash: Digest::from(self.task_hash),
-            task_name: self.task_name,
             device_id: self.device_id,
             reason: self.reason,
             started_us: self.started_us,
@@ -128,20 +144,33 @@ impl Stored {
 }
 
 pub(crate) async fn get(connection: &mut SqliteConnection, id: &RunId) -> Result<RunRow> {
-    let query = "SELECT run.*, task.name AS task_name FROM run
-                 JOIN task ON task.hash = run.task_hash WHERE run.id = $1";
+    let query = "SELECT * FROM run WHERE id = $1";
     let stored: Option<Stored> =
-        sqlx::query_as(query).bind(id.as_str()).fetch_optional(connection).await?;
-    stored.ok_or_else(|| unknown(id.as_str()))?.row()
+        sqlx::query_as(query).bind(id.as_str()).fetch_optional(&mut *connection).await?;
+    stored.ok_or_else(|| unknown(id.as_str()))?.row(connection).await
 }
 
 /// Every run, newest first.
 pub(crate) async fn list(connection: &mut SqliteConnection) -> Result<Vec<RunRow>> {
-    let query = "SELECT run.*, task.name AS task_name FROM run
-                 JOIN task ON task.hash = run.task_hash
-                 ORDER BY run.started_us DESC, run.rowid DESC";
-    let stored: Vec<Stored> = sqlx::query_as(query).fetch_all(connection).await?;
-    stored.into_iter().map(Stored::row).collect()
+    let query = "SELECT * FROM run ORDER BY started_us DESC, rowid DESC";
+    let stored: Vec<Stored> = sqlx::query_as(query).fetch_all(&mut *connection).await?;
+    let mut rows = Vec::new();
+    for run in stored {
+        rows.push(run.row(connection).await?);
+    }
+    Ok(rows)
+}
+
+async fn tasks(connection: &mut SqliteConnection, run: &str) -> Result<Vec<RunTask>> {
+    let query = "SELECT task.hash, task.name FROM run_task
+                 JOIN task ON task.hash = run_task.task_hash
+                 WHERE run_task.run_id = $1 ORDER BY run_task.position";
+    let rows: Vec<(String, String)> = sqlx::query_as(query).bind(run).fetch_all(connection).await?;
+    if rows.is_empty() {
+        return Err(StoreError::damaged(format!("run {run} has no task")));
+    }
+    let task = |(hash, name)| RunTask { hash: Digest::from(hash), name };
+    Ok(rows.into_iter().map(task).collect())
 }
 
 /// Ids that start with `prefix`.

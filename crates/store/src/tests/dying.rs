@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pipeline::attempt::State;
 
-use super::fixtures::{Ledger, advance, ask, open};
+use super::fixtures::{Ledger, advance, ask, open, task_hash};
 use crate::{Boundary, Chain, RunId, Store, StoreError};
 
 const LEDGER: &str = "STORE_TEST_LEDGER";
@@ -56,7 +56,7 @@ async fn a_process_that_dies_at_a_boundary_leaves_that_state() {
         assert!(!died.success() && died.code().is_none(), "{state:?}: {died:?}");
         let store = ledger.another().await;
         let _lock = store.lock_run(&ledger.run).unwrap();
-        let row = store.attempt_detail(&ledger.run, 1).await.unwrap().attempt;
+        let row = store.attempt_detail(&ledger.run, &task_hash(), 1).await.unwrap().attempt;
         assert_eq!(row.state, state);
         let events = state as u64 + 2;
         let chain = store.verify_chain(&ledger.run).await.unwrap();

@@ -18,7 +18,8 @@ use crate::{
     Reservation, Result, RunId, RunKind, SettledReply, Store,
 };
 
-pub(super) const TARGET: CallTarget<'_> = CallTarget { provider: "replay", model: "recorded" };
+pub(super) const TARGET: CallTarget<'_> =
+    CallTarget { provider: "replay", model: "recorded", price_json: "\"Free\"" };
 pub(super) const SETTINGS: &str = "{\"attempts\":5}";
 pub(super) const RESERVED: Reservation = Reservation { tokens: 1_000, nusd: 500 };
 
@@ -112,7 +113,7 @@ pub(super) async fn start_run_with(store: &Store, toolchain_id: &str) -> Result<
         judge_hash: "judge",
         toolchain_id,
         prompts_hash: "prompts",
-        task: NewTask { hash: &hash, name: "sum", files: &files },
+        tasks: &[NewTask { hash: &hash, name: "sum", files: &files }],
         device: &device,
     };
     store.start_run(&new).await
@@ -141,11 +142,13 @@ pub(super) async fn open(store: &Store, run: &RunId, ask: &Ask) -> Result<Attemp
 pub(super) fn reply(text: &str) -> SettledReply {
     SettledReply {
         text: text.to_owned(),
-        usage: Usage::of(70, 30),
+        usage: Some(Usage::of(70, 30)),
         finish_reason: "stop".to_owned(),
         model: "recorded-1".to_owned(),
         latency_ms: 1_234,
-        cost_nusd: 321,
+        cost_nusd: Some(321),
+        reasoning: "thought".to_owned(),
+        http_log: String::new(),
         drift: true,
     }
 }

@@ -8,17 +8,17 @@ use super::fixtures::{
     Ledger, RESERVED, SETTINGS, TARGET, advance, ask, files, open, reply, start_run, task_hash,
     try_start_run,
 };
-use crate::{Booking, RunKind, RunState, StoreError};
+use crate::{Booking, CallFailure, RunKind, RunState, RunTask, StoreError};
 
 #[tokio::test]
 async fn a_run_comes_back_as_it_was_started() {
     let ledger = Ledger::new().await;
     let row = ledger.store.run(&ledger.run).await.unwrap();
     assert_eq!((row.kind, row.state), (RunKind::Auto, RunState::Running));
-    assert_eq!((row.task_hash.clone(), row.task_name.as_str()), (task_hash(), "sum"));
+    assert_eq!(row.tasks, [RunTask { hash: task_hash(), name: "sum".to_owned() }]);
     assert_eq!((row.settings_json.as_str(), row.ended_us), (SETTINGS, None));
-    assert_eq!(ledger.store.task_files(&row.task_hash).await.unwrap(), files());
-    let unknown = ledger.store.task_files(&row.task_hash.to_string()[1..].to_owned().into()).await;
+    assert_eq!(ledger.store.task_files(&task_hash()).await.unwrap(), files());
+    let unknown = ledger.store.task_files(&task_hash().to_string()[1..].to_owned().into()).await;
     assert!(matches!(unknown, Err(StoreError::UnknownTask { .. })));
     ledger.store.finish_run(&ledger.run, RunState::Stopped, "interrupted").await.unwrap();
     let ended = ledger.store.run(&ledger.run).await.unwrap();
@@ -106,25 +106,32 @@ async fn the_summary_adds_up() {
     store.mark_sent(&second).await.unwrap();
     store.mark_lost(&second, "deadline", "late").await.unwrap();
     store.reopen_call(&second, RESERVED, TARGET).await.unwrap();
-    store.fail_call(&second, "rate_limited", "429").await.unwrap();
+    let counted = CallFailure {
+        paid: Some((Usage::of(5, 6), Some(7))),
+        ..CallFailure::unpaid("rate_limited", "429")
+    };
+    store.fail_call(&second, counted).await.unwrap();
     store.reopen_call(&second, RESERVED, TARGET).await.unwrap();
     store.mark_sent(&second).await.unwrap();
     store.settle_reply(&second, &reply("no fences")).await.unwrap();
     store.close_attempt(&second, &Verdict::failed(Reason::Reply, "no fence")).await.unwrap();
     ledger.open(3).await;
     let summary = store.run_summary(&ledger.run).await.unwrap();
-    assert_eq!((summary.attempts, summary.closed, summary.best_seq), (3, 2, Some(1)));
+    assert_eq!((summary.attempts, summary.closed, summary.tasks[0].best_seq), (3, 2, Some(1)));
     assert_eq!(summary.verdicts, [(Kind::Malformed, 1), (Kind::Correct, 1)]);
     assert_eq!(summary.usage, Usage::of(140, 60));
-    assert_eq!(summary.settled, Booking { calls: 2, tokens: 200, nusd: 642 });
-    assert_eq!(summary.lost, Booking { calls: 1, tokens: 1_000, nusd: 500 });
-    assert_eq!(summary.reserved, Booking { calls: 1, tokens: 1_000, nusd: 500 });
-    assert_eq!((summary.failed_calls, summary.drifted), (1, 2));
-    assert_eq!(summary.booked_nusd(), 642 + 500 + 500);
+    let bookings = summary.bookings;
+    assert_eq!(bookings.settled, Booking { calls: 2, tokens: 200, nusd: 642 });
+    assert_eq!(bookings.lost, Booking { calls: 1, tokens: 1_000, nusd: 500 });
+    assert_eq!(bookings.reserved, Booking { calls: 1, tokens: 1_000, nusd: 500 });
+    assert_eq!(bookings.failed, Booking { calls: 1, tokens: 11, nusd: 7 });
+    assert_eq!(summary.drifted, 2);
+    assert_eq!(bookings.total(), Booking { calls: 5, tokens: 2_211, nusd: 642 + 500 + 500 + 7 });
+    assert_eq!(store.bookings(&ledger.run).await.unwrap(), bookings);
     let third = store.attempt_in_hand(&ledger.run).await.unwrap().unwrap();
     store.mark_sent(&third.id).await.unwrap();
     let again = store.run_summary(&ledger.run).await.unwrap();
-    assert_eq!(again.reserved, summary.reserved);
+    assert_eq!(again.bookings.reserved, bookings.reserved);
 }
 
 #[tokio::test]
@@ -134,7 +141,10 @@ async fn an_empty_run_has_an_empty_summary() {
     let id = open(&ledger.store, &other, &ask(1)).await.unwrap().id;
     advance(&ledger.store, &id, State::Sent).await.unwrap();
     let summary = ledger.store.run_summary(&ledger.run).await.unwrap();
-    assert_eq!((summary.attempts, summary.booked_nusd(), summary.best_seq), (0, 0, None));
+    assert_eq!(
+        (summary.attempts, summary.bookings.total().nusd, summary.tasks[0].best_seq),
+        (0, 0, None)
+    );
     assert!(ledger.store.attempt_in_hand(&ledger.run).await.unwrap().is_none());
     assert!(ledger.store.closed_attempts(&ledger.run, &task_hash()).await.unwrap().is_empty());
 }

@@ -8,9 +8,9 @@ use pipeline::verdict::{Reason, Verdict};
 
 use super::fixtures::{
     Ledger, RESERVED, SOURCE, TARGET, advance, ask, diagnostic, facts, open, prompt, reply, report,
-    start_run,
+    start_run, task_hash,
 };
-use crate::{Boundary, CallState, Chain, Reservation, Store, StoreError};
+use crate::{Boundary, CallFailure, CallState, Chain, Reservation, Store, StoreError};
 
 #[tokio::test]
 async fn only_the_next_step_is_taken_and_only_once() {
@@ -124,13 +124,13 @@ async fn a_failed_or_lost_call_is_followed_by_another() {
     let ledger = Ledger::new().await;
     let store = &ledger.store;
     let id = ledger.open(1).await.id;
-    store.fail_call(&id, "rate_limited", "429 slow down").await.unwrap();
+    store.fail_call(&id, CallFailure::unpaid("rate_limited", "429 slow down")).await.unwrap();
     let failed = store.attempt(&id).await.unwrap();
     assert_eq!((failed.state, failed.call.state), (State::Asked, CallState::Failed));
     assert_eq!(failed.call.error.unwrap().1, "429 slow down");
     for result in [
         store.mark_sent(&id).await,
-        store.fail_call(&id, "again", "again").await,
+        store.fail_call(&id, CallFailure::unpaid("again", "again")).await,
         store.mark_lost(&id, "c", "m").await,
         store.put_ticket(&id, "t").await,
     ] {
@@ -151,15 +151,15 @@ async fn a_failed_or_lost_call_is_followed_by_another() {
     let third = store.reopen_call(&id, RESERVED, TARGET).await.unwrap();
     assert_eq!((third.state, third.call.try_index), (State::Asked, 2));
     advance(store, &id, State::Sent).await.unwrap();
-    store.fail_call(&id, "unavailable", "503").await.unwrap();
+    store.fail_call(&id, CallFailure::unpaid("unavailable", "503")).await.unwrap();
     store.reopen_call(&id, RESERVED, TARGET).await.unwrap();
     advance(store, &id, State::Sent).await.unwrap();
     advance(store, &id, State::Replied).await.unwrap();
-    let detail = store.attempt_detail(&ledger.run, 1).await.unwrap();
+    let detail = store.attempt_detail(&ledger.run, &task_hash(), 1).await.unwrap();
     let states: Vec<_> = detail.calls.iter().map(|call| call.state).collect();
     use CallState::{Failed, Lost, Settled};
     assert_eq!(states, [Failed, Lost, Failed, Settled]);
-    assert!(store.attempt_detail(&ledger.run, 2).await.is_err());
+    assert!(store.attempt_detail(&ledger.run, &task_hash(), 2).await.is_err());
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn the_ends_of_a_call_are_boundaries_too() {
         sink.lock().unwrap().push(at);
     }));
     let id = open(&store, &ledger.run, &ask(1)).await.unwrap().id;
-    store.fail_call(&id, "c", "m").await.unwrap();
+    store.fail_call(&id, CallFailure::unpaid("c", "m")).await.unwrap();
     store.reopen_call(&id, RESERVED, TARGET).await.unwrap();
     store.mark_sent(&id).await.unwrap();
     store.passed(Boundary::Submitted, 1);
@@ -223,7 +223,7 @@ async fn every_future_may_move_between_threads() {
     sendable(store.run_summary(run));
     sendable(store.verify_chain(run));
     sendable(store.attempt_in_hand(run));
-    sendable(store.attempt_detail(run, 1));
+    sendable(store.attempt_detail(run, &task_hash(), 1));
     sendable(store.closed_attempts(run, &key));
     sendable(store.verdict_of_eval_key(&key, "nvrtc"));
     sendable(store.danger(&key));

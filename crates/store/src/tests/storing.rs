@@ -139,8 +139,6 @@ async fn half_a_row_is_damage_not_a_default() {
     for tampering in [
         "UPDATE attempt SET detail = NULL",
         "UPDATE attempt SET plan = NULL",
-        "UPDATE call SET usage = NULL",
-        "UPDATE call SET cost_nusd = NULL",
         "UPDATE call SET finish_reason = NULL",
         "UPDATE call SET reply_model = NULL",
         "UPDATE call SET latency_ms = NULL",

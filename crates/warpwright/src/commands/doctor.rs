@@ -11,6 +11,11 @@ use crate::{embedded, terminal, wiring};
 /// Checks everything that a run needs.
 pub(crate) async fn perform(places: &Places) -> anyhow::Result<Outcome> {
     let mut missing = Vec::new();
+    let file = places.file_path.as_ref().map_or_else(
+        || "no settings file (`warpwright init` writes one)".to_owned(),
+        |path| format!("{}, {} models", path.display(), places.file.model.len()),
+    );
+    terminal::line(&format!("  --  settings: {file}"));
     let compiler = toolchain::find(&places.toolchain, &places.cache);
     report(
         "CUDA compiler",

@@ -1,10 +1,8 @@
-//! `demo`, `run` and `resume`: everything that drives the loop.
+//! `demo`, `run`, `resume` and `evaluate`: everything that drives the loop.
 
-use agent::{Interrupt, Progress};
+use agent::Interrupt;
 use anyhow::Context;
 use judge::{CancelFlag, Judge, JudgeError, judge_hash};
-use pipeline::attempt::State;
-use pipeline::next_step::SearchLimits;
 use pipeline::report::Score;
 use pipeline::task::Task;
 use store::{AttemptRow, NewRun, NewTask, RunId, RunRow, RunState, Store};
@@ -13,9 +11,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::cli::{EvaluateArgs, ResumeArgs, RunArgs};
 use crate::commands::ending;
 use crate::outcome::{Outcome, bad_input};
-use crate::settings::{ModelSetting, Places, RunSettings};
-use crate::wiring::{self, LoadedTask, Parts};
-use crate::{embedded, terminal};
+use crate::settings::model::ModelSetting;
+use crate::settings::{self, Places, ResolvedRun, RunSettings};
+use crate::wiring::{self, Parts};
+use crate::{embedded, progress, terminal};
 
 /// Attempts of the demo: as many as its transcript holds.
 const DEMO_ATTEMPTS: u32 = 6;
@@ -26,73 +25,69 @@ pub(crate) async fn demo(places: &Places) -> anyhow::Result<Outcome> {
         "The loop on the task softmax_rows: prompt, reply, compile, run, compare, store.",
     );
     terminal::line("Kernels run on the built-in simulator (no GPU); replies are hand-written.\n");
-    let task = wiring::load_task(embedded::DEMO_TASK)?;
-    let settings = RunSettings {
-        model: ModelSetting::Demo,
-        limits: SearchLimits { attempts_max: DEMO_ATTEMPTS },
-        prompts: None,
-    };
-    start(places, task, settings, None).await
+    let tasks = vec![wiring::load_task(embedded::DEMO_TASK)?];
+    let settings = RunSettings::simple(embedded::DEMO_TASK, ModelSetting::Demo, DEMO_ATTEMPTS);
+    start(places, ResolvedRun { settings, tasks }, None).await
 }
 
 /// Starts a run.
 pub(crate) async fn run(places: &Places, args: &RunArgs) -> anyhow::Result<Outcome> {
-    let task = wiring::load_task(&args.task)?;
-    let prompts = args.prompts.as_ref().map(std::path::absolute).transpose()?;
-    let settings = RunSettings {
-        model: ModelSetting::parse(&args.model, args.strict_replay)?,
-        limits: SearchLimits { attempts_max: args.attempts },
-        prompts,
-    };
-    start(places, task, settings, args.seed.as_deref()).await
+    let resolved = settings::resolve_run(places, args)?;
+    if let Some(operator) = resolved.settings.operators.iter().find(|it| it.target.is_some()) {
+        terminal::note(&format!(
+            "the target of `{}` is stored but cannot be reached here: it is a measured speed-up, \
+             and the simulator measures none",
+            operator.task
+        ));
+    }
+    start(places, resolved, args.seed.as_deref()).await
 }
 
 /// Judges one kernel of a person: a run of one attempt, along the same path.
 pub(crate) async fn evaluate(places: &Places, args: &EvaluateArgs) -> anyhow::Result<Outcome> {
     let loaded = wiring::load_task(&args.task)?;
-    let settings = RunSettings {
-        model: ModelSetting::Candidate {
-            task: loaded.task.spec.name.clone(),
-            path: std::path::absolute(&args.candidate)?,
-        },
-        limits: SearchLimits { attempts_max: 1 },
-        prompts: None,
-    };
-    start(places, loaded, settings, args.seed.as_deref()).await
+    let task = loaded.task.spec.name.clone();
+    let path = std::path::absolute(&args.candidate)?;
+    let settings = RunSettings::simple(&args.task, ModelSetting::Candidate { task, path }, 1);
+    start(places, ResolvedRun { settings, tasks: vec![loaded] }, args.seed.as_deref()).await
 }
 
 async fn start(
     places: &Places,
-    loaded: LoadedTask,
-    settings: RunSettings,
+    resolved: ResolvedRun,
     seed: Option<&str>,
 ) -> anyhow::Result<Outcome> {
+    let ResolvedRun { settings, tasks } = resolved;
     let seed = match seed {
         Some(text) => wiring::parse_seed(text)?,
         None => wiring::fresh_seed()?,
     };
     let templates = wiring::templates(settings.prompts.as_ref())?;
     // Bad input must be known before a run is stored.
-    wiring::model(&settings.model)?;
+    let models = wiring::models(&settings)?;
     let toolchain = wiring::toolchain(places)?;
-    let judge = prove_reference(wiring::judge(&toolchain)?, &loaded.task).await?;
+    let mut judge = wiring::judge(&toolchain)?;
+    for loaded in &tasks {
+        judge = prove_reference(judge, &loaded.task).await?;
+    }
     let store = wiring::ledger(places).await?;
     let settings_json = settings.to_json()?;
     let seed_json = serde_json::to_string(&wiring::seed_text(&seed))?;
+    let new_tasks: Vec<_> = tasks.iter().map(|it| NewTask::of(&it.task, &it.files)).collect();
     let run = store
         .start_run(&NewRun {
-            kind: settings.model.run_kind(),
+            kind: settings.run_kind(),
             settings_json: &settings_json,
             secret_seeds_json: &seed_json,
             judge_hash: judge_hash().as_str(),
             toolchain_id: &toolchain.id,
             prompts_hash: templates.hash().as_str(),
-            task: NewTask::of(&loaded.task, &loaded.files),
+            tasks: &new_tasks,
             device: &judge.config().device,
         })
         .await?;
     let _lock = store.lock_run(&run)?;
-    let parts = Parts { store, task: loaded.task, judge, templates, seed };
+    let parts = Parts { store, tasks, models, judge, templates, seed };
     drive(places, &run, parts, &settings).await
 }
 
@@ -105,8 +100,8 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
     // Held before anything is read, so that no other process changes it meanwhile.
     let _lock = store.lock_run(&run)?;
     let row = store.run(&run).await?;
-    let settings = resumed_settings(&row, args)?;
-    if row.state == RunState::Finished && args.attempts.is_none() {
+    let settings = resumed_settings(places, &row, args)?;
+    if row.state == RunState::Finished && args.budget.attempts.is_none() {
         let reason = row.reason.as_deref().unwrap_or("no reason is stored");
         terminal::line(&format!("run {run} is finished: {reason}; give --attempts N to go on"));
         return Ok(Outcome::done());
@@ -114,29 +109,45 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
     let templates = wiring::templates(settings.prompts.as_ref())?;
     let toolchain = wiring::toolchain(places)?;
     check_same(&row, &toolchain.id, templates.hash().as_str())?;
-    let loaded = wiring::parse_task(store.task_files(&row.task_hash).await?)?;
+    let mut tasks = Vec::new();
+    for task in &row.tasks {
+        tasks.push(wiring::parse_task(store.task_files(&task.hash).await?)?);
+    }
     let seed = wiring::stored_seed(&store, &run).await?;
     let judge = wiring::judge(&toolchain)?;
     // Bad input must be known before it is stored.
-    wiring::model(&settings.model)?;
+    let models = wiring::models(&settings)?;
     store.reopen_run(&run, &settings.to_json()?).await?;
-    let parts = Parts { store, task: loaded.task, judge, templates, seed };
+    let parts = Parts { store, tasks, models, judge, templates, seed };
     drive(places, &run, parts, &settings).await
 }
 
-fn resumed_settings(row: &RunRow, args: &ResumeArgs) -> anyhow::Result<RunSettings> {
+fn resumed_settings(
+    places: &Places,
+    row: &RunRow,
+    args: &ResumeArgs,
+) -> anyhow::Result<RunSettings> {
     let mut settings: RunSettings = serde_json::from_str(&row.settings_json)
         .map_err(|error| bad_input(format!("the settings of run {}: {error}", row.id)))?;
-    if let Some(attempts_max) = args.attempts {
-        settings.limits.attempts_max = attempts_max;
+    settings::change_budget(&mut settings.budget, &args.budget)?;
+    if let [only] = settings.operators.as_mut_slice() {
+        only.attempts_max = settings.budget.attempts_max;
     }
-    let was_strict = matches!(settings.model, ModelSetting::Replay { strict: true, .. });
-    if let Some(model) = &args.model {
-        settings.model = ModelSetting::parse(model, was_strict)?;
+    if let Some(evaluator) = &args.evaluator {
+        settings.evaluator = settings::evaluator_setting(Some(evaluator))?;
     }
-    if let ModelSetting::Replay { strict, .. } = &mut settings.model {
-        *strict &= !args.allow_drift;
+    let strict = |model: &ModelSetting| matches!(model, ModelSetting::Replay { strict: true, .. });
+    let was_strict = settings.models.iter().any(strict);
+    if !args.models.is_empty() {
+        let resolved = args.models.iter().map(|name| ModelSetting::resolve(name, &places.file));
+        settings.models = resolved.collect::<anyhow::Result<_>>()?;
     }
+    for model in &mut settings.models {
+        if let ModelSetting::Replay { strict, .. } = model {
+            *strict = was_strict && !args.allow_drift;
+        }
+    }
+    settings.check_prices()?;
     Ok(settings)
 }
 
@@ -165,7 +176,7 @@ async fn drive(
     settings: &RunSettings,
 ) -> anyhow::Result<Outcome> {
     let store = parts.store.clone();
-    let engine = wiring::engine(parts, settings, print_progress)?;
+    let engine = wiring::engine(parts, settings, progress::printer(settings))?;
     let interrupts = listen(engine.interrupt.clone())?;
     let end = engine.run(run).await;
     interrupts.abort();
@@ -222,21 +233,6 @@ async fn next_of(ctrl_c: &mut Signal, terminate: &mut Signal) -> Option<()> {
     tokio::select! {
         received = ctrl_c.recv() => received,
         received = terminate.recv() => received,
-    }
-}
-
-fn print_progress(progress: Progress<'_>) {
-    match progress {
-        Progress::Reached(attempt) if attempt.state == State::Closed => {
-            terminal::line(&terminal::one_line(&attempt_line(attempt)));
-        }
-        Progress::Reached(_) => {}
-        Progress::Retrying { seq, why } => {
-            terminal::line(&terminal::one_line(&format!("#{seq} asking again: {why}")));
-        }
-        Progress::Unnoted { why } => {
-            terminal::note(&format!("the run broke, and the ledger could not note it: {why}"));
-        }
     }
 }
 

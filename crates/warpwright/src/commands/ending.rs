@@ -33,17 +33,28 @@ pub(crate) async fn print(
 fn outcome(end: &RunEnd) -> Outcome {
     match end {
         RunEnd::Finished(StopReason::AttemptsSpent) => Outcome::done(),
-        RunEnd::Provider { .. } => Outcome::ended(Exit::BudgetEnded, end.describe()),
+        RunEnd::Finished(
+            StopReason::TokensSpent | StopReason::DollarsSpent | StopReason::TimeSpent,
+        )
+        | RunEnd::Provider { .. } => Outcome::ended(Exit::BudgetEnded, end.describe()),
         RunEnd::Interrupted => Outcome::ended(Exit::Interrupted, end.describe()),
     }
 }
 
 fn with_details(outcome: Outcome, places: &Places, summary: &RunSummary) -> Outcome {
+    let tasks: Vec<_> = summary
+        .tasks
+        .iter()
+        .map(|task| {
+            serde_json::json!({
+                "task": task.task.name, "attempts": task.closed, "best": task.best_seq,
+            })
+        })
+        .collect();
     outcome
         .with("run", summary.run.id.to_string())
-        .with("task", summary.run.task_name.clone())
+        .with("tasks", tasks)
         .with("attempts", summary.closed)
-        .with("best", summary.best_seq)
         .with("ledger", places.ledger.display().to_string())
 }
 
@@ -55,7 +66,10 @@ async fn print_verdict(
     end: &RunEnd,
 ) -> anyhow::Result<Outcome> {
     let run = &summary.run;
-    let closed = store.closed_attempts(&run.id, &run.task_hash).await?;
+    let mut closed = Vec::new();
+    for task in &run.tasks {
+        closed.extend(store.closed_attempts(&run.id, &task.hash).await?);
+    }
     let Some(attempt) = closed.first() else {
         return Ok(with_details(outcome(end), places, summary));
     };
@@ -74,16 +88,26 @@ async fn print_verdict(
     Ok(with_details(outcome, places, summary))
 }
 
+/// The best kernel of each task; with one task, its source too.
 async fn print_best(store: &Store, run: &RunId, summary: &RunSummary) -> anyhow::Result<()> {
-    let Some(seq) = summary.best_seq else {
-        terminal::line("No attempt is correct yet.");
-        return Ok(());
-    };
-    let best = store.attempt_detail(run, seq).await?.attempt;
-    terminal::line(&format!("\nBest: {}\n", terminal::one_line(&attempt_line(&best))));
-    if let Some(candidate) = &best.candidate {
-        terminal::line(&terminal::plain(&candidate.source));
-        terminal::line(&terminal::plain(&candidate.plan_text));
+    let many = summary.tasks.len() > 1;
+    for task in &summary.tasks {
+        let prefix = if many { format!("{}: ", task.task.name) } else { String::new() };
+        let Some(seq) = task.best_seq else {
+            terminal::line(&format!("{prefix}No attempt is correct yet."));
+            continue;
+        };
+        let best = store.attempt_detail(run, &task.task.hash, seq).await?.attempt;
+        let line = terminal::one_line(&attempt_line(&best));
+        if many {
+            terminal::line(&format!("{prefix}best {line}"));
+            continue;
+        }
+        terminal::line(&format!("\nBest: {line}\n"));
+        if let Some(candidate) = &best.candidate {
+            terminal::line(&terminal::plain(&candidate.source));
+            terminal::line(&terminal::plain(&candidate.plan_text));
+        }
     }
     Ok(())
 }
@@ -92,27 +116,47 @@ fn print_next_steps(summary: &RunSummary, end: &RunEnd) {
     let program = environment::program_name();
     let mut steps = Vec::new();
     if summary.closed > 0 {
-        let seq = summary.best_seq.unwrap_or(summary.closed);
-        steps.push((format!("show @last:{seq}"), "one attempt: prompt, reply, build, evidence"));
+        steps.push((format!("show {}", shown(summary)), "one attempt: prompt, reply, evidence"));
         steps.push(("report @last".to_owned(), "the run as Markdown"));
     }
-    steps.push(match end {
-        RunEnd::Finished(_) => {
-            let more = summary.closed + 10;
-            (format!("resume @last --attempts {more}"), "more attempts of this run")
-        }
-        RunEnd::Provider { class, .. } if class == "drift" => {
-            ("resume @last --allow-drift".to_owned(), "take replies to other prompts")
-        }
-        RunEnd::Provider { class, .. } if class == "exhausted" => {
-            ("resume @last --model replay:FILE".to_owned(), "with a longer transcript")
-        }
-        RunEnd::Provider { .. } | RunEnd::Interrupted => {
-            ("resume @last".to_owned(), "go on where it stopped")
-        }
-    });
+    steps.push(next_command(summary, end));
     terminal::line("Next:");
     for (command, what) in steps {
         terminal::line(&format!("  {program} {command:<34} {what}"));
+    }
+}
+
+/// A selector of the most telling attempt.
+fn shown(summary: &RunSummary) -> String {
+    match summary.tasks.as_slice() {
+        [only] => format!("@last:{}", only.best_seq.unwrap_or(only.closed)),
+        several => {
+            let best = several.iter().find(|task| task.best_seq.is_some());
+            let task = best.or(several.first());
+            let seq = task.map_or(1, |task| task.best_seq.unwrap_or(1));
+            format!("@last:{}:{seq}", task.map_or("TASK", |task| task.task.name.as_str()))
+        }
+    }
+}
+
+fn next_command(summary: &RunSummary, end: &RunEnd) -> (String, &'static str) {
+    let resume = |rest: &str| format!("resume @last{rest}");
+    match end {
+        RunEnd::Finished(StopReason::AttemptsSpent) => {
+            let more = summary.closed + 10;
+            (resume(&format!(" --attempts {more}")), "more attempts of this run")
+        }
+        RunEnd::Finished(StopReason::TokensSpent) => (resume(" --tokens N"), "with more tokens"),
+        RunEnd::Finished(StopReason::DollarsSpent) => {
+            (resume(" --dollars USD"), "with more money, what is spent included")
+        }
+        RunEnd::Finished(StopReason::TimeSpent) => (resume(" --hours H"), "with more time"),
+        RunEnd::Provider { class, .. } if class == "drift" => {
+            (resume(" --allow-drift"), "take replies to other prompts")
+        }
+        RunEnd::Provider { class, .. } if class == "exhausted" => {
+            (resume(" --model replay:FILE"), "with a longer transcript")
+        }
+        RunEnd::Provider { .. } | RunEnd::Interrupted => (resume(""), "go on where it stopped"),
     }
 }

@@ -2,13 +2,19 @@
 
 use pipeline::attempt::Attempt;
 use pipeline::template::fence;
-use serde_json::json;
-use store::{RunSummary, Store};
+use serde_json::{Value, json};
+use store::{RunSummary, Store, TaskSummary};
 
 use crate::commands::status::dollars;
 use crate::outcome::Outcome;
 use crate::settings::Places;
 use crate::{selector, terminal};
+
+/// A task of the run with its closed attempts.
+struct TaskPart<'a> {
+    summary: &'a TaskSummary,
+    attempts: Vec<Attempt>,
+}
 
 /// Prints the report of a run.
 pub(crate) async fn perform(
@@ -19,56 +25,91 @@ pub(crate) async fn perform(
     let store = Store::open_read_only(&places.ledger).await?;
     let run = selector::resolve_run(&store, selector).await?;
     let summary = store.run_summary(&run).await?;
-    let attempts = store.closed_attempts(&run, &summary.run.task_hash).await?;
+    let mut parts = Vec::new();
+    for task in &summary.tasks {
+        let attempts = store.closed_attempts(&run, &task.task.hash).await?;
+        parts.push(TaskPart { summary: task, attempts });
+    }
     if json {
-        terminal::line(&as_json(&summary, &attempts).to_string());
+        terminal::line(&as_json(&summary, &parts).to_string());
     } else {
-        terminal::line(&as_markdown(&summary, &attempts));
+        terminal::line(&as_markdown(&summary, &parts));
     }
     Ok(Outcome::done())
 }
 
-fn as_markdown(summary: &RunSummary, attempts: &[Attempt]) -> String {
+fn as_markdown(summary: &RunSummary, parts: &[TaskPart<'_>]) -> String {
     let run = &summary.run;
     let mut lines = vec![
-        format!("# {}", run.task_name),
+        format!("# {}", run.tasks_in_words()),
         String::new(),
-        format!("Run `{}`, {}. Device: {}.", run.id, state(summary), device(attempts)),
+        format!("Run `{}`, {}. Device: {}.", run.id, state(summary), device(parts)),
         "Scores are counts from the simulator: estimates, never times and no claim of speed."
             .to_owned(),
-        String::new(),
-        "| # | asked | from | verdict | detail or score |".to_owned(),
-        "|--:|---|--:|---|---|".to_owned(),
     ];
-    lines.extend(attempts.iter().map(row));
-    lines.push(String::new());
-    match summary.best_seq.and_then(|seq| attempts.iter().find(|attempt| attempt.seq == seq)) {
-        None => lines.push("No attempt is correct.".to_owned()),
-        Some(best) => {
-            lines.push(format!("Best: #{}, {}.", best.seq, best.score().describe()));
-            if let Some(code) = &best.code {
-                // A kernel's comment must not be able to end its fence and go on as the report.
-                lines.push(format!(
-                    "\n{}\n\n{}",
-                    fence(code.source.trim_end(), "cuda"),
-                    fence(code.plan.trim(), "toml")
-                ));
-            }
-        }
+    if parts.len() > 1 {
+        lines.push("\n| task | attempts | correct | best |\n|---|--:|--:|---|".to_owned());
+        lines.extend(parts.iter().map(overview_row));
     }
+    for part in parts {
+        if parts.len() > 1 {
+            lines.push(format!("\n## {}", part.summary.task.name));
+        }
+        lines.extend(task_lines(part));
+    }
+    let bookings = summary.bookings;
     lines.push(format!(
         "\nTokens: {} in, {} out. Dollars: {} paid, {} booked for calls whose fate is unknown.",
         summary.usage.input_tokens,
         summary.usage.output_tokens,
-        dollars(summary.settled.nusd),
-        dollars(summary.lost.nusd)
+        dollars(bookings.settled.nusd.saturating_add(bookings.failed.nusd)),
+        dollars(bookings.lost.nusd)
     ));
     terminal::plain(&lines.join("\n"))
 }
 
+fn overview_row(part: &TaskPart<'_>) -> String {
+    let correct = part.attempts.iter().filter(|attempt| attempt.verdict.is_correct()).count();
+    let best = part.best().map_or_else(
+        || "none".to_owned(),
+        |best| format!("#{}, {}", best.seq, best.score().describe()),
+    );
+    format!("| {} | {} | {correct} | {best} |", part.summary.task.name, part.attempts.len())
+}
+
+fn task_lines(part: &TaskPart<'_>) -> Vec<String> {
+    let mut lines = vec![
+        "\n| # | asked | from | verdict | detail or score |\n|--:|---|--:|---|---|".to_owned(),
+    ];
+    lines.extend(part.attempts.iter().map(row));
+    lines.push(String::new());
+    let Some(best) = part.best() else {
+        lines.push("No attempt is correct.".to_owned());
+        return lines;
+    };
+    lines.push(format!("Best: #{}, {}.", best.seq, best.score().describe()));
+    if let Some(code) = &best.code {
+        // A kernel's comment must not be able to end its fence and go on as the report.
+        lines.push(format!(
+            "\n{}\n\n{}",
+            fence(code.source.trim_end(), "cuda"),
+            fence(code.plan.trim(), "toml")
+        ));
+    }
+    lines
+}
+
+impl TaskPart<'_> {
+    fn best(&self) -> Option<&Attempt> {
+        let seq = self.summary.best_seq?;
+        self.attempts.iter().find(|attempt| attempt.seq == seq)
+    }
+}
+
 /// The device of the newest evaluation.
-fn device(attempts: &[Attempt]) -> &str {
-    let mut reports = attempts.iter().rev().filter_map(|attempt| attempt.report.as_ref());
+fn device<'a>(parts: &'a [TaskPart<'_>]) -> &'a str {
+    let attempts = parts.iter().rev().flat_map(|part| part.attempts.iter().rev());
+    let mut reports = attempts.filter_map(|attempt| attempt.report.as_ref());
     reports.next().map_or("none used yet", |report| report.device.as_str())
 }
 
@@ -82,7 +123,7 @@ fn row(attempt: &Attempt) -> String {
     let detail = if attempt.verdict.is_correct() {
         attempt.score().describe()
     } else {
-        attempt.verdict.detail.lines().next().unwrap_or_default().replace('|', "\\|")
+        cell(attempt.verdict.detail.lines().next().unwrap_or_default())
     };
     format!(
         "| {} | {} | {parent} | {} | {detail} |",
@@ -92,30 +133,42 @@ fn row(attempt: &Attempt) -> String {
     )
 }
 
-fn as_json(summary: &RunSummary, attempts: &[Attempt]) -> serde_json::Value {
-    let attempts: Vec<_> = attempts
+/// Text that a model or compiler wrote, as it stands in a table of a page that renders HTML.
+fn cell(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|")
+}
+
+fn as_json(summary: &RunSummary, parts: &[TaskPart<'_>]) -> Value {
+    let tasks: Vec<_> = parts
         .iter()
-        .map(|attempt| {
+        .map(|part| {
             json!({
-                "seq": attempt.seq,
-                "mode": attempt.mode,
-                "parent": attempt.parent,
-                "verdict": attempt.verdict,
-                "report": attempt.report,
+                "task": part.summary.task.name,
+                "best": part.summary.best_seq,
+                "attempts": part.attempts.iter().map(attempt_json).collect::<Vec<_>>(),
             })
         })
         .collect();
     json!({
-        "report": 1,
+        "report": 2,
         "run": summary.run.id.to_string(),
-        "task": summary.run.task_name,
         "state": summary.run.state.name(),
         "reason": summary.run.reason,
-        "best": summary.best_seq,
         "input_tokens": summary.usage.input_tokens,
         "output_tokens": summary.usage.output_tokens,
-        "settled_nusd": summary.settled.nusd,
-        "lost_nusd": summary.lost.nusd,
-        "attempts": attempts,
+        "settled_nusd": summary.bookings.settled.nusd,
+        "failed_nusd": summary.bookings.failed.nusd,
+        "lost_nusd": summary.bookings.lost.nusd,
+        "tasks": tasks,
+    })
+}
+
+fn attempt_json(attempt: &Attempt) -> Value {
+    json!({
+        "seq": attempt.seq,
+        "mode": attempt.mode,
+        "parent": attempt.parent,
+        "verdict": attempt.verdict,
+        "report": attempt.report,
     })
 }

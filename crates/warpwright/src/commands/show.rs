@@ -1,65 +1,277 @@
 //! `show`: everything about one attempt, or the attempts of a run.
 
 use pipeline::attempt::Attempt;
+use pipeline::build::Diagnostic;
 use pipeline::feedback::Feedback;
-use store::{AttemptRow, Store};
+use similar::TextDiff;
+use store::{AttemptRow, CallRow, RunId, RunTask, Store, StoreError};
 
 use crate::commands::drive::attempt_line;
+use crate::commands::status::dollars;
 use crate::outcome::{Outcome, bad_input};
-use crate::selector::{self, Selected};
+use crate::selector::{self, Selected, What};
 use crate::settings::Places;
 use crate::terminal;
 
+/// Unchanged lines around each change of a diff.
+const DIFF_CONTEXT_LINES: usize = 3;
+
 /// Shows what a selector means.
-pub(crate) async fn perform(places: &Places, selector: Option<&str>) -> anyhow::Result<Outcome> {
+pub(crate) async fn perform(
+    places: &Places,
+    selector: Option<&str>,
+    json: bool,
+) -> anyhow::Result<Outcome> {
     let store = Store::open_read_only(&places.ledger).await?;
-    match selector::resolve(&store, selector).await? {
-        Selected { run, seq: Some(seq) } => {
-            let detail = store.attempt_detail(&run, seq).await.map_err(|error| match error {
-                store::StoreError::UnknownAttempt { .. } => {
-                    bad_input(format!("run {run} has no attempt {seq}; `show {run}` lists them"))
-                }
-                other => other.into(),
-            })?;
-            let task = detail.attempt.task_hash.clone();
-            let closed = store.closed_attempts(&run, &task).await?;
-            show_attempt(&detail.attempt, closed.iter().find(|attempt| attempt.seq == seq));
-        }
-        Selected { run, seq: None } => {
-            let attempts = store.run_summary(&run).await?.attempts;
-            for seq in 1..=attempts {
-                let attempt = store.attempt_detail(&run, seq).await?.attempt;
-                terminal::line(&terminal::one_line(&attempt_line(&attempt)));
-            }
+    let Selected { run, what } = selector::resolve(&store, selector).await?;
+    match what {
+        What::Attempt(task, seq) => show_attempt(&store, &run, &task, seq, json).await,
+        What::Task(task) => list(&store, &run, &[task], json).await,
+        What::Run => {
+            let tasks = store.run(&run).await?.tasks;
+            list(&store, &run, &tasks, json).await
         }
     }
-    Ok(Outcome::done())
 }
 
-fn show_attempt(attempt: &AttemptRow, closed: Option<&Attempt>) {
-    terminal::line(&terminal::plain(&attempt_line(attempt)));
+async fn list(
+    store: &Store,
+    run: &RunId,
+    tasks: &[RunTask],
+    json: bool,
+) -> anyhow::Result<Outcome> {
+    let mut listed = Vec::new();
+    for task in tasks {
+        let summary = store.run_summary(run).await?;
+        let attempts = summary.tasks.iter().find(|it| it.task == *task).map_or(0, |it| it.attempts);
+        if tasks.len() > 1 && !json {
+            terminal::line(&format!("{}:", task.name));
+        }
+        for seq in 1..=attempts {
+            let attempt = store.attempt_detail(run, &task.hash, seq).await?.attempt;
+            if !json {
+                terminal::line(&terminal::one_line(&attempt_line(&attempt)));
+            }
+            listed.push(serde_json::json!({
+                "task": task.name, "seq": seq, "state": attempt.state, "mode": attempt.ask.mode,
+                "parent": attempt.ask.parent, "verdict": attempt.verdict,
+            }));
+        }
+    }
+    Ok(Outcome::done().with("run", run.to_string()).with("attempts", listed))
+}
+
+async fn show_attempt(
+    store: &Store,
+    run: &RunId,
+    task: &RunTask,
+    seq: u32,
+    json: bool,
+) -> anyhow::Result<Outcome> {
+    let detail = store.attempt_detail(run, &task.hash, seq).await.map_err(|error| match error {
+        StoreError::UnknownAttempt { .. } => bad_input(format!(
+            "run {run} has no attempt {seq} at {}; `show {run}` lists them",
+            task.name
+        )),
+        other => other.into(),
+    })?;
+    let closed = store.closed_attempts(run, &task.hash).await?;
+    let attempt = &detail.attempt;
+    if json {
+        return as_json(run, task, attempt, &detail.calls);
+    }
+    terminal::line(&terminal::plain(&format!("{} {}", task.name, attempt_line(attempt))));
+    show_messages(attempt);
+    show_calls(&detail.calls);
+    let parent = attempt.ask.parent.and_then(|seq| closed.iter().find(|it| it.seq == seq));
+    show_code(attempt, parent);
+    show_build(attempt);
+    if let Some(closed) = closed.iter().find(|it| it.seq == seq) {
+        show_findings(attempt, closed);
+        show_verdict(closed);
+    }
+    Ok(Outcome::done().with("run", run.to_string()).with("task", task.name.clone()))
+}
+
+fn as_json(
+    run: &RunId,
+    task: &RunTask,
+    attempt: &AttemptRow,
+    calls: &[CallRow],
+) -> anyhow::Result<Outcome> {
+    let reply = attempt.reply.as_ref();
+    let code = attempt.candidate.as_ref();
+    let report = attempt.judgement.as_ref().and_then(|judgement| judgement.report.as_ref());
+    let calls: Vec<_> = calls
+        .iter()
+        .map(|call| {
+            serde_json::json!({
+                "try": call.try_index, "provider": call.provider, "model": call.model,
+                "state": call.state.name(), "usage": call.usage, "cost_nusd": call.cost_nusd,
+                "reserved_nusd": call.reservation.nusd, "error": call.error,
+            })
+        })
+        .collect();
+    Ok(Outcome::done()
+        .with("run", run.to_string())
+        .with("task", task.name.clone())
+        .with("seq", attempt.ask.seq)
+        .with("mode", attempt.ask.mode.name())
+        .with("parent", attempt.ask.parent)
+        .with("state", attempt.state.name())
+        .with("prompt", serde_json::to_value(&attempt.prompt.messages)?)
+        .with("reply", reply.map(|reply| reply.text.clone()))
+        .with("reasoning", reply.map(|reply| reply.reasoning.clone()))
+        .with("finish_reason", reply.map(|reply| reply.finish_reason.clone()))
+        .with("source", code.map(|code| code.source.clone()))
+        .with("plan", code.map(|code| code.plan_text.clone()))
+        .with("build_log", attempt.build.as_ref().map(|build| build.log.clone()))
+        .with("verdict", serde_json::to_value(&attempt.verdict)?)
+        .with("report", serde_json::to_value(report)?)
+        .with("calls", calls))
+}
+
+fn show_messages(attempt: &AttemptRow) {
     for message in &attempt.prompt.messages {
         section(&format!("prompt, {}", message.role.name()), &message.content);
     }
-    if let Some(reply) = &attempt.reply {
-        let drift = if reply.drift { ", recorded for another prompt" } else { "" };
-        section(&format!("reply, {}{drift}", reply.model), &reply.text);
+    let Some(reply) = &attempt.reply else { return };
+    if !reply.reasoning.is_empty() {
+        section("reasoning", &reply.reasoning);
     }
-    if let Some(build) = &attempt.build {
-        section("compiler log", &build.log);
-    }
-    if let Some(closed) = closed {
-        let feedback = Feedback::of(closed);
-        let facts: Vec<_> =
-            feedback.facts.iter().map(|fact| format!("[{}] {}", fact.id, fact.text)).collect();
-        if !facts.is_empty() {
-            section("evidence", &facts.join("\n"));
+    let drift = if reply.drift { ", recorded for another prompt" } else { "" };
+    let ended = match reply.finish_reason.as_str() {
+        "" | "stop" => String::new(),
+        other => format!(", ended by `{other}`"),
+    };
+    section(&format!("reply, {}{drift}{ended}", reply.model), &reply.text);
+}
+
+fn show_calls(calls: &[CallRow]) {
+    let lines: Vec<_> = calls.iter().map(call_line).collect();
+    section("calls", &lines.join("\n"));
+}
+
+fn call_line(call: &CallRow) -> String {
+    let tokens = call.usage.map_or_else(String::new, |usage| {
+        let guess = if usage.estimated { " (estimated)" } else { "" };
+        let cached = match usage.cached_input_tokens {
+            0 => String::new(),
+            cached => format!(" ({cached} cached)"),
+        };
+        let reasoning = match usage.reasoning_tokens {
+            0 => String::new(),
+            reasoning => format!(" ({reasoning} reasoning)"),
+        };
+        format!(
+            ", {} in{cached}, {} out{reasoning}{guess}",
+            usage.input_tokens, usage.output_tokens
+        )
+    });
+    let cost = match call.cost_nusd {
+        Some(nusd) => format!(", {} dollars", dollars(nusd)),
+        None => format!(", {} dollars reserved", dollars(call.reservation.nusd)),
+    };
+    let error =
+        call.error.as_ref().map_or_else(String::new, |(class, why)| format!("; {class}: {why}"));
+    let (index, state) = (call.try_index + 1, call.state.name());
+    format!("{index}. {} {}: {state}{tokens}{cost}{error}", call.provider, call.model)
+}
+
+/// The source, or what changed of it since the parent.
+fn show_code(attempt: &AttemptRow, parent: Option<&Attempt>) {
+    let Some(code) = &attempt.candidate else { return };
+    let before = parent.and_then(|parent| Some((parent.seq, parent.code.as_ref()?)));
+    match before {
+        None => section("kernel", &code.source),
+        Some((seq, before)) => {
+            let diff = TextDiff::from_lines(&before.source, &code.source);
+            let text = diff.unified_diff().context_radius(DIFF_CONTEXT_LINES).to_string();
+            let text = if text.is_empty() { "the same source".to_owned() } else { text };
+            section(&format!("kernel, changed since #{seq}"), &text);
         }
-        section("verdict", &feedback.headline);
     }
+    section("plan", &code.plan_text);
+}
+
+fn show_build(attempt: &AttemptRow) {
+    let Some(build) = &attempt.build else { return };
+    section("compiler log", &build.log);
+    let source = attempt.candidate.as_ref().map_or("", |code| code.source.as_str());
+    let on_lines: Vec<_> = build.diagnostics.iter().map(|it| on_its_line(it, source)).collect();
+    if !on_lines.is_empty() {
+        section("diagnostics on their lines", &on_lines.join("\n"));
+    }
+}
+
+fn on_its_line(diagnostic: &Diagnostic, source: &str) -> String {
+    let line = diagnostic.line.and_then(|line| quoted_line(source, line as usize));
+    let quoted = line.map_or_else(String::new, |line| format!("{line}\n"));
+    format!("{quoted}    ^ {}", diagnostic.message)
+}
+
+/// Line `number` of a source with its number; `None` past its end.
+fn quoted_line(source: &str, number: usize) -> Option<String> {
+    let line = source.lines().nth(number.checked_sub(1)?)?;
+    Some(format!("{number:>5} | {line}"))
+}
+
+/// What the device noticed, each under the source line that it names.
+fn show_findings(attempt: &AttemptRow, closed: &Attempt) {
+    let source = attempt.candidate.as_ref().map_or("", |code| code.source.as_str());
+    let cases = closed.report.iter().flat_map(|report| &report.cases);
+    let mut lines = Vec::new();
+    for case in cases {
+        for finding in &case.findings {
+            let at = named_line(&finding.message);
+            let quoted = at.and_then(|number| quoted_line(source, number));
+            lines.extend(quoted);
+            let (case, count) = (&case.case, finding.count);
+            lines.push(format!("    ^ {} (case `{case}`, {count} times)", finding.message));
+        }
+    }
+    if !lines.is_empty() {
+        section("findings on their lines", &lines.join("\n"));
+    }
+}
+
+/// The first `line N` of a message.
+fn named_line(message: &str) -> Option<usize> {
+    let (_, rest) = message.split_once("line ")?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+fn show_verdict(closed: &Attempt) {
+    let feedback = Feedback::of(closed);
+    let facts: Vec<_> =
+        feedback.facts.iter().map(|fact| format!("[{}] {}", fact.id, fact.text)).collect();
+    if !facts.is_empty() {
+        section("evidence", &facts.join("\n"));
+    }
+    section("verdict", &feedback.headline);
 }
 
 fn section(title: &str, text: &str) {
     terminal::line(&format!("\n──── {title} ────"));
     terminal::line(terminal::plain(text).trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{named_line, quoted_line};
+
+    #[test]
+    fn a_finding_is_put_under_the_line_that_it_names() {
+        for (message, line) in [
+            ("kernel k, line 12: reads past `x`", Some(12)),
+            ("on line 3", Some(3)),
+            ("baseline shift", None),
+            ("no number", None),
+        ] {
+            assert_eq!(named_line(message), line, "{message}");
+        }
+        assert_eq!(quoted_line("a\nb", 2).as_deref(), Some("    2 | b"));
+        assert_eq!(quoted_line("a\nb", 3), None);
+        assert_eq!(quoted_line("a\nb", 0), None);
+    }
 }

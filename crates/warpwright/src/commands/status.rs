@@ -1,26 +1,28 @@
 //! `status`: the runs, or where one stands.
 
-use store::{RunRow, RunState, RunSummary, Store};
+use pipeline::budget::Budget;
+use store::{Booking, RunRow, RunState, RunSummary, Store};
 
 use crate::limits::RUNS_LISTED_MAX;
 use crate::outcome::Outcome;
-use crate::settings::Places;
+use crate::settings::{Places, RunSettings};
 use crate::{selector, terminal};
 
 /// Lists the runs, or shows one.
 pub(crate) async fn perform(places: &Places, selector: Option<&str>) -> anyhow::Result<Outcome> {
     let store = Store::open_read_only(&places.ledger).await?;
     match selector {
-        None => list(&store).await?,
+        None => list(&store).await,
         Some(_) => {
             let run = selector::resolve_run(&store, selector).await?;
-            show(&store, &store.run_summary(&run).await?);
+            let summary = store.run_summary(&run).await?;
+            show(&store, &summary);
+            Ok(with_numbers(Outcome::done(), &store, &summary))
         }
     }
-    Ok(Outcome::done())
 }
 
-async fn list(store: &Store) -> anyhow::Result<()> {
+async fn list(store: &Store) -> anyhow::Result<Outcome> {
     let runs = store.list_runs().await?;
     if runs.is_empty() {
         terminal::line("no runs yet; try `warpwright demo`");
@@ -31,13 +33,24 @@ async fn list(store: &Store) -> anyhow::Result<()> {
             "{}  {:<9} {:<16} {reason}",
             run.id,
             state(store, run),
-            run.task_name
+            run.tasks_in_words()
         )));
     }
     if runs.len() > RUNS_LISTED_MAX {
         terminal::line(&format!("and {} older ones", runs.len() - RUNS_LISTED_MAX));
     }
-    Ok(())
+    let listed: Vec<_> = runs
+        .iter()
+        .take(RUNS_LISTED_MAX)
+        .map(|run| {
+            let tasks: Vec<_> = run.tasks.iter().map(|task| &task.name).collect();
+            serde_json::json!({
+                "run": run.id.to_string(), "state": state(store, run), "tasks": tasks,
+                "reason": run.reason,
+            })
+        })
+        .collect();
+    Ok(Outcome::done().with("runs", listed))
 }
 
 /// The state in a word; a run that nobody drives any more is not running.
@@ -51,32 +64,95 @@ fn state(store: &Store, run: &RunRow) -> &'static str {
 fn show(store: &Store, summary: &RunSummary) {
     let run = &summary.run;
     terminal::line(&format!("run       {}", run.id));
-    terminal::line(&format!("task      {}", run.task_name));
+    let names: Vec<_> = run.tasks.iter().map(|task| task.name.as_str()).collect();
+    terminal::line(&format!("task      {}", names.join(", ")));
     let reason = run.reason.as_deref().map_or_else(String::new, |reason| format!(" ({reason})"));
     let state = state(store, run);
     let hint = if state == "died" { "; `resume` goes on from its last step" } else { "" };
     terminal::line(&format!("state     {state}{reason}{hint}"));
+    terminal::line(&format!("attempts  {}", attempts_in_words(summary)));
+    for task in &summary.tasks {
+        let best = task.best_seq.map_or_else(|| "none".to_owned(), |seq| format!("#{seq}"));
+        let of = match summary.tasks.len() {
+            1 => String::new(),
+            _ => format!("  {} ({} attempts)", task.task.name, task.attempts),
+        };
+        terminal::line(&format!("best      {best}{of}"));
+    }
+    show_money(store, summary);
+}
+
+fn attempts_in_words(summary: &RunSummary) -> String {
     let kinds = summary.verdicts.iter();
     let mut verdicts: Vec<_> =
         kinds.map(|(kind, count)| format!("{} {count}", kind.name())).collect();
     if summary.attempts > summary.closed {
         verdicts.push(format!("in hand {}", summary.attempts - summary.closed));
     }
-    terminal::line(&format!("attempts  {} ({})", summary.attempts, verdicts.join(", ")));
-    let best = summary.best_seq.map_or_else(|| "none".to_owned(), |seq| format!("#{seq}"));
-    terminal::line(&format!("best      {best}"));
+    format!("{} ({})", summary.attempts, verdicts.join(", "))
+}
+
+fn show_money(store: &Store, summary: &RunSummary) {
+    let bookings = summary.bookings;
     terminal::line(&format!(
         "tokens    {} in, {} out",
         summary.usage.input_tokens, summary.usage.output_tokens
     ));
     terminal::line(&format!(
         "booked    {} settled, {} reserved, {} lost (US dollars); {} calls failed, {} drifted",
-        dollars(summary.settled.nusd),
-        dollars(summary.reserved.nusd),
-        dollars(summary.lost.nusd),
-        summary.failed_calls,
+        dollars(bookings.settled.nusd.saturating_add(bookings.failed.nusd)),
+        dollars(bookings.reserved.nusd),
+        dollars(bookings.lost.nusd),
+        bookings.failed.calls,
         summary.drifted
     ));
+    if let Ok(settings) = serde_json::from_str::<RunSettings>(&summary.run.settings_json) {
+        let limits = limits_in_words(&settings.budget, bookings.total(), store.now_us());
+        terminal::line(&format!("limits    {limits}"));
+    }
+}
+
+/// Each limit with what of it is used.
+pub(crate) fn limits_in_words(budget: &Budget, used: Booking, now_us: i64) -> String {
+    let mut parts = vec![format!("{} attempts", budget.attempts_max)];
+    if let Some(tokens) = budget.tokens_max {
+        parts.push(format!("{} of {tokens} tokens", used.tokens));
+    }
+    if let Some(nusd) = budget.nusd_max {
+        parts.push(format!("{} of {} dollars", dollars(used.nusd), dollars(nusd)));
+    }
+    if let Some(end_us) = budget.deadline_us {
+        let end = jiff::Timestamp::from_microsecond(end_us).unwrap_or(jiff::Timestamp::MAX);
+        let zoned = end.to_zoned_datetime(jiff::tz::TimeZone::system());
+        let over = if end_us <= now_us { " (over)" } else { "" };
+        parts.push(format!("until {}{over}", zoned.strftime("%Y-%m-%d %H:%M %Z")));
+    }
+    parts.join(", ")
+}
+
+fn with_numbers(outcome: Outcome, store: &Store, summary: &RunSummary) -> Outcome {
+    let bookings = summary.bookings;
+    let tasks: Vec<_> = summary
+        .tasks
+        .iter()
+        .map(|task| {
+            serde_json::json!({
+                "task": task.task.name, "attempts": task.attempts, "closed": task.closed,
+                "best": task.best_seq,
+            })
+        })
+        .collect();
+    outcome
+        .with("run", summary.run.id.to_string())
+        .with("state", state(store, &summary.run))
+        .with("attempts", summary.attempts)
+        .with("tasks", tasks)
+        .with("input_tokens", summary.usage.input_tokens)
+        .with("output_tokens", summary.usage.output_tokens)
+        .with("settled_nusd", bookings.settled.nusd)
+        .with("failed_nusd", bookings.failed.nusd)
+        .with("reserved_nusd", bookings.reserved.nusd)
+        .with("lost_nusd", bookings.lost.nusd)
 }
 
 /// Nano-dollars as dollars.

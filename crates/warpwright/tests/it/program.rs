@@ -76,8 +76,13 @@ impl Program {
         format!("replay:{}", path.display())
     }
 
-    /// The last run's report as JSON.
+    /// The part of the last run's report that is about its first task.
     pub(crate) fn report(&self) -> Value {
+        self.run_report()["tasks"][0].clone()
+    }
+
+    /// The last run's report as JSON.
+    pub(crate) fn run_report(&self) -> Value {
         let ended = self.call(&["report", "@last", "--json"]);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         serde_json::from_str(ended.stdout.lines().next().unwrap()).unwrap()

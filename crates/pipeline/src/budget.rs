@@ -1,0 +1,174 @@
+//! What a run may spend, and whether the next call fits into what is left.
+//!
+//! A call's worst case is a bound: its prompt in bytes, and the output limit that is sent. Amounts
+//! and the time come in; nothing is booked here.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{CALL_ROOM_MS, OUTPUT_TOKENS_MIN};
+use crate::next_step::StopReason;
+use crate::price::Price;
+use crate::transcript::Usage;
+
+/// The caps of a run; a missing one does not bind. They are never crossed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// Attempts of all tasks together.
+    pub attempts_max: u32,
+    /// Input and output tokens of all calls together.
+    #[serde(default)]
+    pub tokens_max: Option<u64>,
+    /// Nano-dollars.
+    #[serde(default)]
+    pub nusd_max: Option<i64>,
+    /// When the run stops, in microseconds UTC.
+    #[serde(default)]
+    pub deadline_us: Option<i64>,
+}
+
+/// What counts against the caps: everything that was paid, may have been paid, or is reserved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub tokens: u64,
+    pub nusd: i64,
+    /// The time now, in microseconds UTC.
+    pub now_us: i64,
+}
+
+/// A call that somebody wants to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallWish {
+    /// Bound on the input tokens.
+    pub input_tokens: u64,
+    /// The longest answer that is wanted, in tokens.
+    pub output_tokens: u64,
+    pub price: Price,
+}
+
+/// The worst case of a call that fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorstCase {
+    /// The output limit to send: what is wanted, or less near a cap.
+    pub output_tokens_max: u64,
+    /// Input and output together.
+    pub tokens: u64,
+    /// Zero where the price is unknown.
+    pub nusd: i64,
+}
+
+impl Budget {
+    /// A budget that only counts attempts.
+    #[must_use]
+    pub fn of_attempts(attempts_max: u32) -> Self {
+        Self { attempts_max, ..Self::default() }
+    }
+
+    /// The worst case of a call that fits into what is left. Near a cap the output limit shrinks,
+    /// so that the money is spent and not stranded.
+    ///
+    /// # Errors
+    /// The cap that leaves no room for a useful answer.
+    pub fn admit(&self, spent: &Spent, wish: &CallWish) -> Result<WorstCase, StopReason> {
+        if self.deadline_us.is_some_and(|end| end - spent.now_us < CALL_ROOM_MS * 1_000) {
+            return Err(StopReason::TimeSpent);
+        }
+        let needed = OUTPUT_TOKENS_MIN.min(wish.output_tokens);
+        let by_tokens = self.tokens_max.map(|cap| {
+            cap.saturating_sub(spent.tokens).checked_sub(wish.input_tokens).unwrap_or_default()
+        });
+        if by_tokens.is_some_and(|tokens| tokens < needed) {
+            return Err(StopReason::TokensSpent);
+        }
+        let by_money = self.output_tokens_by_money(spent, wish);
+        if by_money.is_some_and(|tokens| tokens < needed) {
+            return Err(StopReason::DollarsSpent);
+        }
+        let output_tokens_max =
+            [by_tokens, by_money].into_iter().flatten().fold(wish.output_tokens, u64::min);
+        let worst = Usage::of(wish.input_tokens, output_tokens_max);
+        Ok(WorstCase {
+            output_tokens_max,
+            tokens: worst.input_tokens.saturating_add(output_tokens_max),
+            nusd: wish.price.cost_nusd(worst).unwrap_or(0),
+        })
+    }
+
+    /// Output tokens that the money left pays for; `None` where money does not bind.
+    fn output_tokens_by_money(&self, spent: &Spent, wish: &CallWish) -> Option<u64> {
+        let left = self.nusd_max?.saturating_sub(spent.nusd);
+        let input_nusd = wish.price.cost_nusd(Usage::of(wish.input_tokens, 0))?;
+        if input_nusd > left {
+            return Some(0);
+        }
+        wish.price.affordable_output_tokens(wish.input_tokens, left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Budget, CallWish, Spent};
+    use crate::next_step::StopReason::{self, DollarsSpent, TimeSpent, TokensSpent};
+    use crate::price::Price;
+
+    /// A dollar buys a million input or 100,000 output tokens.
+    const PRICE: Price = Price::PerMillionTokens {
+        input_nusd: 1_000_000_000,
+        cached_input_nusd: 0,
+        output_nusd: 10_000_000_000,
+    };
+    const DOLLAR: i64 = 1_000_000_000;
+
+    fn admitted(budget: Budget, spent: Spent, price: Price) -> Result<(u64, i64), StopReason> {
+        let wish = CallWish { input_tokens: 10_000, output_tokens: 32_000, price };
+        let worst = budget.admit(&spent, &wish)?;
+        assert_eq!(worst.tokens, 10_000 + worst.output_tokens_max);
+        Ok((worst.output_tokens_max, worst.nusd))
+    }
+
+    #[test]
+    fn the_worst_case_fits_or_the_cap_is_named() {
+        let tokens = |cap| Budget { tokens_max: Some(cap), ..Budget::of_attempts(9) };
+        let money = |cap| Budget { nusd_max: Some(cap), ..Budget::of_attempts(9) };
+        let until = |end| Budget { deadline_us: Some(end), ..Budget::of_attempts(9) };
+        let spent = |tokens, nusd, now_us| Spent { tokens, nusd, now_us };
+        let whole = Ok((32_000, 330_000_000));
+        for (budget, before, price, wanted) in [
+            (Budget::of_attempts(9), spent(u64::MAX, i64::MAX, i64::MAX), PRICE, whole),
+            (tokens(100_000), spent(58_000, 0, 0), PRICE, whole),
+            (tokens(100_000), spent(58_001, 0, 0), PRICE, Ok((31_999, 329_990_000))),
+            (tokens(100_000), spent(86_000, 0, 0), PRICE, Ok((4_000, 50_000_000))),
+            (tokens(100_000), spent(86_001, 0, 0), PRICE, Err(TokensSpent)),
+            (tokens(100_000), spent(u64::MAX, 0, 0), PRICE, Err(TokensSpent)),
+            (money(DOLLAR), spent(0, 670_000_000, 0), PRICE, whole),
+            (money(DOLLAR), spent(0, 940_000_000, 0), PRICE, Ok((5_000, 60_000_000))),
+            (money(DOLLAR), spent(0, 960_000_000, 0), PRICE, Err(DollarsSpent)),
+            (money(DOLLAR), spent(0, i64::MAX, 0), PRICE, Err(DollarsSpent)),
+            (money(0), spent(0, 0, 0), Price::Free, Ok((32_000, 0))),
+            (money(0), spent(0, 0, 0), Price::Subscription, Ok((32_000, 0))),
+            (money(0), spent(0, 0, 0), PRICE, Err(DollarsSpent)),
+            (until(60_000_000), spent(0, 0, 0), PRICE, whole),
+            (until(60_000_000), spent(0, 0, 1), PRICE, Err(TimeSpent)),
+        ] {
+            let found = admitted(budget, before, price);
+            assert_eq!(found, wanted, "{budget:?} {before:?}");
+            if let (Ok((_, nusd)), Some(cap)) = (found, budget.nusd_max) {
+                assert!(before.nusd + nusd <= cap, "{budget:?} {before:?}");
+            }
+        }
+    }
+
+    /// Where only input costs, it must still fit.
+    #[test]
+    fn free_output_does_not_hide_paid_input() {
+        let price = Price::PerMillionTokens {
+            input_nusd: 1_000_000_000,
+            cached_input_nusd: 0,
+            output_nusd: 0,
+        };
+        let budget = |cap| Budget { nusd_max: Some(cap), ..Budget::of_attempts(9) };
+        assert_eq!(admitted(budget(9_999_999), Spent::default(), price), Err(DollarsSpent));
+        let fits = admitted(budget(10_000_000), Spent::default(), price);
+        assert_eq!(fits, Ok((32_000, 10_000_000)));
+    }
+}
