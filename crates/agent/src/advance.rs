@@ -141,6 +141,7 @@ impl<L: Llm + Sync> Engine<L> {
     ) -> Result<Judgement, AgentError> {
         let operator = self.operator(attempt)?;
         let job = Arc::new(Job {
+            id: attempt.id.to_string(),
             eval_key: eval_key.clone(),
             task: Arc::clone(&operator.task),
             task_files: Arc::clone(&operator.files),

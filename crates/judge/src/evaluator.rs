@@ -13,6 +13,8 @@ use crate::{Build, Evaluation, Judge, JudgeError, Judgement, RunSeed};
 /// Everything that one evaluation needs, as a value that can travel.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// Id of the attempt: the same after a restart.
+    pub id: String,
     /// Identity of the evaluation: equal keys have equal answers.
     pub eval_key: Digest,
     pub task: Arc<Task>,

@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Evaluate(EvaluateArgs),
     /// Go on with a run that was interrupted, killed, or whose model could not go on
     Resume(ResumeArgs),
+    /// Judge the kernels that runs put into a folder, maybe from another machine
+    Worker(WorkerArgs),
     /// List the runs, or show where one stands
     Status(SelectArgs),
     /// Show everything about one attempt, or the attempts of a run
@@ -172,6 +174,19 @@ pub(crate) struct EvaluateArgs {
     /// 64 hexadecimal digits from which all inputs are drawn [default: fresh random ones]
     #[arg(long, value_name = "HEX")]
     pub(crate) seed: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkerArgs {
+    /// The folder that `run --evaluator folder:DIR` names
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// End when no job is left instead of waiting for more
+    #[arg(long)]
+    pub(crate) drain: bool,
+    /// End after so many seconds; the job in hand is left for the next worker
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) deadline: Option<u32>,
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ mod show;
 mod status;
 mod tasks;
 mod toolchains;
+mod worker;
 
 use crate::cli::{Cli, Command, LedgerCommand, TaskCommand, ToolchainCommand};
 use crate::outcome::Outcome;
@@ -25,6 +26,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Run(args) => drive::run(&places, &args).await,
         Command::Evaluate(args) => drive::evaluate(&places, &args).await,
         Command::Resume(args) => drive::resume(&places, &args).await,
+        Command::Worker(args) => worker::perform(&places, &args).await,
         Command::Status(args) => status::perform(&places, args.selector.as_deref()).await,
         Command::Show(args) => show::perform(&places, args.selector.as_deref(), cli.json).await,
         Command::Report(args) => report::perform(&places, args.selector.as_deref(), cli.json).await,

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use agent::{Engine, Interrupt, Operator, Progress};
 use anyhow::Context;
 use device::toolchain::{self, Toolchain};
+use fleet::FolderEvaluator;
+use fleet::archive::Conditions;
 use judge::{Evaluator, Judge, JudgeConfig, RunSeed};
 use llm::{Model, ReplayModel};
 use pipeline::device_facts::DeviceFacts;
@@ -261,7 +263,14 @@ fn evaluator(setting: &EvaluatorSetting, judge: &Arc<Judge>) -> anyhow::Result<A
     match setting {
         EvaluatorSetting::Local => Ok(Arc::clone(judge) as Arc<dyn Evaluator>),
         EvaluatorSetting::Folder(folder) => {
-            Err(bad_input(format!("folder:{} is not there yet", folder.display())))
+            let config = judge.config();
+            let conditions = Conditions {
+                judge_hash: judge::judge_hash().to_string(),
+                toolchain_id: config.toolchain_id.clone(),
+                device: config.device.clone(),
+            };
+            let evaluator = FolderEvaluator::open(folder, conditions).map_err(bad_input)?;
+            Ok(Arc::new(evaluator))
         }
     }
 }

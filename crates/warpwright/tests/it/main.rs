@@ -4,6 +4,7 @@
 
 mod crashes;
 mod demo;
+mod folder;
 mod hostile;
 mod program;
 mod ranking;

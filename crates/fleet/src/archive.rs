@@ -1,0 +1,292 @@
+//! What travels: a job as a compressed archive, a result as JSON.
+//!
+//! `job.json` says what is asked and under which judge, device and compiler; beside it are the
+//! candidate, what was built of it, and the files of its task. Reading checks everything, sizes
+//! included: a folder can hold anything.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+use judge::{Build, Job, Judgement, RunSeed, judge_hash};
+use pipeline::build::{BuildFacts, Diagnostic};
+use pipeline::candidate::eval_key;
+use pipeline::device_facts::DeviceFacts;
+use pipeline::digest::Digest;
+use pipeline::reply::candidate_of_parts;
+use pipeline::report::Report;
+use pipeline::task::Task;
+use pipeline::verdict::Verdict;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{JOB_BYTES_MAX, JOB_FILES_MAX, ZSTD_LEVEL};
+
+/// Format version of jobs and results.
+const VERSION: u32 = 1;
+const MANIFEST: &str = "job.json";
+const SOURCE: &str = "kernel.cu";
+const PLAN: &str = "plan.toml";
+const PTX: &str = "kernel.ptx";
+const CUBIN: &str = "kernel.cubin";
+const TASK: &str = "task/";
+
+/// Under which judge, device and compiler a verdict is wanted: a worker refuses others than its
+/// own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conditions {
+    pub judge_hash: String,
+    pub toolchain_id: String,
+    pub device: DeviceFacts,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    job: u32,
+    id: String,
+    eval_key: Digest,
+    conditions: Conditions,
+    tunables: BTreeMap<String, i64>,
+    /// 64 hexadecimal digits.
+    seed: String,
+    index: u64,
+    build_id: Digest,
+    facts: BuildFacts,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// A judgement with what it belongs to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobResult {
+    result: u32,
+    /// The job that was answered.
+    pub id: String,
+    pub eval_key: Digest,
+    pub judge_hash: String,
+    pub verdict: Verdict,
+    pub report: Report,
+    pub repeatable: bool,
+}
+
+/// A worker's reason for giving no judgement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobFailure {
+    failure: u32,
+    pub why: String,
+}
+
+impl JobResult {
+    /// The result of `job`.
+    #[must_use]
+    pub fn of(job: &Job, judgement: &Judgement) -> Self {
+        Self {
+            result: VERSION,
+            id: job.id.clone(),
+            eval_key: job.eval_key.clone(),
+            judge_hash: judge_hash().to_string(),
+            verdict: judgement.verdict.clone(),
+            report: judgement.report.clone(),
+            repeatable: judgement.repeatable,
+        }
+    }
+
+    /// Reads a result.
+    ///
+    /// # Errors
+    /// Text that is no result of this version, in words.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let parsed: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        check_version(parsed.result)?;
+        Ok(parsed)
+    }
+
+    /// The judgement that travelled.
+    #[must_use]
+    pub fn judgement(self) -> Judgement {
+        let Self { verdict, report, repeatable, .. } = self;
+        Judgement { verdict, report, repeatable }
+    }
+}
+
+impl JobFailure {
+    /// A failure in words.
+    #[must_use]
+    pub fn new(why: String) -> Self {
+        Self { failure: VERSION, why }
+    }
+
+    /// Reads a failure.
+    ///
+    /// # Errors
+    /// Text that is no failure of this version, in words.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let parsed: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        check_version(parsed.failure)?;
+        Ok(parsed)
+    }
+}
+
+/// Packs a job; `None` for a build that has no facts, which nobody can run.
+///
+/// # Errors
+/// Values that do not serialise, in words.
+pub fn pack(job: &Job, conditions: &Conditions) -> Result<Vec<u8>, String> {
+    let facts = job.build.facts.clone().ok_or("its build has no facts")?;
+    let manifest = Manifest {
+        job: VERSION,
+        id: job.id.clone(),
+        eval_key: job.eval_key.clone(),
+        conditions: conditions.clone(),
+        tunables: job.tunables.clone(),
+        seed: job.seed.0.iter().map(|byte| format!("{byte:02x}")).collect(),
+        index: job.index,
+        build_id: job.build.id.clone(),
+        facts,
+        diagnostics: job.build.diagnostics.clone(),
+    };
+    let manifest = serde_json::to_vec(&manifest).map_err(|error| error.to_string())?;
+    let encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL).map_err(|e| e.to_string())?;
+    let mut archive = tar::Builder::new(encoder);
+    let own: [(&str, &[u8]); 5] = [
+        (MANIFEST, &manifest),
+        (SOURCE, job.candidate.source.as_bytes()),
+        (PLAN, job.candidate.plan_text.as_bytes()),
+        (PTX, &job.build.ptx),
+        (CUBIN, &job.build.cubin),
+    ];
+    let own = own.into_iter().map(|(name, bytes)| (name.to_owned(), bytes));
+    let task = job.task_files.iter().map(|(name, bytes)| (format!("{TASK}{name}"), &bytes[..]));
+    for (name, bytes) in own.chain(task) {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o600);
+        archive.append_data(&mut header, name, bytes).map_err(|error| error.to_string())?;
+    }
+    let encoder = archive.into_inner().map_err(|error| error.to_string())?;
+    encoder.finish().map_err(|error| error.to_string())
+}
+
+/// Unpacks a job with the conditions that it was made for.
+///
+/// # Errors
+/// Anything that is not exactly a job, in words.
+pub fn unpack(bytes: &[u8]) -> Result<(Job, Conditions), String> {
+    let mut files = read_files(bytes)?;
+    let mut task_files = BTreeMap::new();
+    for name in files.keys().cloned().collect::<Vec<_>>() {
+        if let Some(inside) = name.strip_prefix(TASK) {
+            task_files.insert(inside.to_owned(), files.remove(&name).unwrap_or_default());
+        }
+    }
+    let manifest = take(&mut files, MANIFEST)?;
+    let manifest: Manifest =
+        serde_json::from_slice(&manifest).map_err(|error| format!("{MANIFEST}: {error}"))?;
+    check_version(manifest.job)?;
+    let task = Task::from_files(&task_files).map_err(|error| error.to_string())?;
+    let source = take_text(&mut files, SOURCE)?;
+    let plan = take_text(&mut files, PLAN)?;
+    let candidate = candidate_of_parts(&source, &plan, &task.signature())
+        .map_err(|malformed| malformed.to_string())?;
+    let build = Build {
+        id: manifest.build_id,
+        facts: Some(manifest.facts),
+        diagnostics: manifest.diagnostics,
+        log: String::new(),
+        ptx: take(&mut files, PTX)?,
+        cubin: take(&mut files, CUBIN)?,
+        verdict: None,
+    };
+    if let Some(stranger) = files.keys().next() {
+        return Err(format!("`{stranger}` does not belong into a job"));
+    }
+    let job = Job {
+        id: manifest.id,
+        eval_key: manifest.eval_key,
+        task: Arc::new(task),
+        task_files: Arc::new(task_files),
+        candidate,
+        tunables: manifest.tunables,
+        build,
+        seed: seed(&manifest.seed)?,
+        index: manifest.index,
+    };
+    check_key(&job, &manifest.conditions)?;
+    Ok((job, manifest.conditions))
+}
+
+/// A key that is not the job's own would answer other jobs with this one's verdict.
+fn check_key(job: &Job, conditions: &Conditions) -> Result<(), String> {
+    let ptx_hash = job.build.facts.as_ref().map_or("", |facts| facts.ptx_hash.as_str());
+    let key = eval_key(
+        ptx_hash,
+        &job.candidate.plan.verdict_hash(&job.tunables),
+        &job.task.hash,
+        &conditions.device.model,
+        &conditions.judge_hash,
+    );
+    if key == job.eval_key {
+        return Ok(());
+    }
+    Err("its key is not the one of what it holds".to_owned())
+}
+
+fn read_files(bytes: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, String> {
+    let decoder = zstd::Decoder::new(bytes).map_err(|error| error.to_string())?;
+    // One byte more than is allowed shows that there is more.
+    let mut archive = tar::Archive::new(decoder.take(JOB_BYTES_MAX + 1));
+    let mut files = BTreeMap::new();
+    let mut total = 0u64;
+    for entry in archive.entries().map_err(|error| error.to_string())? {
+        let mut entry = entry.map_err(|error| error.to_string())?;
+        let path = entry.path().map_err(|error| error.to_string())?.into_owned();
+        let name = safe_name(&path).ok_or_else(|| format!("`{}` is no name", path.display()))?;
+        if !entry.header().entry_type().is_file() {
+            return Err(format!("`{name}` is not a plain file"));
+        }
+        total = total.saturating_add(entry.size());
+        if total > JOB_BYTES_MAX || files.len() >= JOB_FILES_MAX {
+            return Err("it is too large".to_owned());
+        }
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).map_err(|error| error.to_string())?;
+        if files.insert(name.clone(), content).is_some() {
+            return Err(format!("`{name}` is in it twice"));
+        }
+    }
+    Ok(files)
+}
+
+fn safe_name(path: &Path) -> Option<String> {
+    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    path.to_str().filter(|name| plain && !name.is_empty()).map(str::to_owned)
+}
+
+fn take(files: &mut BTreeMap<String, Vec<u8>>, name: &str) -> Result<Vec<u8>, String> {
+    files.remove(name).ok_or_else(|| format!("it has no `{name}`"))
+}
+
+fn take_text(files: &mut BTreeMap<String, Vec<u8>>, name: &str) -> Result<String, String> {
+    String::from_utf8(take(files, name)?).map_err(|_| format!("`{name}` is not UTF-8 text"))
+}
+
+fn seed(text: &str) -> Result<RunSeed, String> {
+    let mut seed = [0; 32];
+    let pairs = text.len() == 64 && text.is_ascii();
+    for (index, byte) in seed.iter_mut().enumerate() {
+        let pair = text.get(2 * index..2 * index + 2).filter(|_| pairs);
+        let value = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        *byte = value.ok_or("its seed is not 64 hexadecimal digits")?;
+    }
+    Ok(RunSeed(seed))
+}
+
+fn check_version(found: u32) -> Result<(), String> {
+    if found == VERSION {
+        return Ok(());
+    }
+    Err(format!("it has format {found}; this program reads {VERSION}"))
+}

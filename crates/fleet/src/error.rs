@@ -1,0 +1,20 @@
+//! What can go wrong between a run and a worker.
+
+use std::path::PathBuf;
+
+/// Why a folder or a file in it cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    #[error("{path}: {why}; check the folder")]
+    Io { path: PathBuf, why: String },
+    #[error("{path} is no job that this program reads: {why}")]
+    BadJob { path: PathBuf, why: String },
+    #[error("{path} is no result that this program reads: {why}; remove it")]
+    BadResult { path: PathBuf, why: String },
+}
+
+impl FleetError {
+    pub(crate) fn io(path: impl Into<PathBuf>, why: impl std::fmt::Display) -> Self {
+        Self::Io { path: path.into(), why: why.to_string() }
+    }
+}
