@@ -8,6 +8,7 @@
 //! Start at [`Llm`]; [`Model`] is any of the providers: one file each.
 
 mod any;
+mod command;
 mod complete;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -15,8 +16,10 @@ mod error;
 pub mod limits;
 mod model;
 mod replay;
+mod told;
 
 pub use any::Model;
+pub use command::{CommandModel, CommandSettings, PromptForm, ReplyForm};
 pub use complete::{complete, submit_within, wait_for};
 pub use error::{Charge, ErrorClass, LlmError};
 pub use model::{Llm, ModelInfo, Poll, Price, Reply, Request, Ticket};
