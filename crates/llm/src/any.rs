@@ -2,6 +2,7 @@
 
 use crate::command::CommandModel;
 use crate::error::LlmError;
+use crate::mailbox::MailboxModel;
 use crate::model::{Llm, ModelInfo, Poll, Request, Ticket};
 use crate::replay::ReplayModel;
 
@@ -12,6 +13,8 @@ pub enum Model {
     Replay(ReplayModel),
     /// A program on this machine.
     Command(CommandModel),
+    /// A folder that a person or another program answers in.
+    Mailbox(MailboxModel),
 }
 
 impl Llm for Model {
@@ -19,6 +22,7 @@ impl Llm for Model {
         match self {
             Self::Replay(model) => model.submit(request).await,
             Self::Command(model) => model.submit(request).await,
+            Self::Mailbox(model) => model.submit(request).await,
         }
     }
 
@@ -26,6 +30,7 @@ impl Llm for Model {
         match self {
             Self::Replay(model) => model.poll(ticket).await,
             Self::Command(model) => model.poll(ticket).await,
+            Self::Mailbox(model) => model.poll(ticket).await,
         }
     }
 
@@ -33,6 +38,7 @@ impl Llm for Model {
         match self {
             Self::Replay(model) => model.cancel(ticket).await,
             Self::Command(model) => model.cancel(ticket).await,
+            Self::Mailbox(model) => model.cancel(ticket).await,
         }
     }
 
@@ -40,6 +46,7 @@ impl Llm for Model {
         match self {
             Self::Replay(model) => model.describe(),
             Self::Command(model) => model.describe(),
+            Self::Mailbox(model) => model.describe(),
         }
     }
 }

@@ -35,3 +35,13 @@ pub const COMMAND_DRAIN_MS: u64 = 500;
 pub const COMMAND_EXIT_POLL_MS: u64 = 20;
 /// Longest wait for a killed program's end, in milliseconds.
 pub const COMMAND_KILL_WAIT_MS: u64 = 2_000;
+/// Questions that a mailbox has open at once.
+pub const MAILBOX_OPEN_MAX: usize = 1_000;
+/// Longest id that names a mailbox's files, in bytes.
+pub const MAILBOX_ID_BYTES_MAX: usize = 100;
+/// How long an answer's size must stay the same, unless it was renamed in, in milliseconds.
+pub const MAILBOX_STABLE_MS: u64 = 200;
+/// Time between two looks into a mailbox, in milliseconds.
+pub const MAILBOX_POLL_MS: u64 = 250;
+/// Largest of a mailbox's other files that is read, in bytes: questions, counts.
+pub const MAILBOX_FILE_BYTES_MAX: usize = 16 << 20;
