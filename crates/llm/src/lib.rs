@@ -13,6 +13,8 @@ mod complete;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod error;
+#[cfg(test)]
+mod examples;
 pub mod limits;
 mod mailbox;
 mod model;

@@ -60,6 +60,7 @@ struct Shared {
 type Looks = [Option<(Sight, Instant)>; ANSWERS.len()];
 
 const TICKET_PREFIX: &str = "mailbox:";
+const PENDING: Poll = Poll::Pending { next_poll_ms: MAILBOX_POLL_MS };
 /// What answers a question, by precedence.
 const ANSWERS: [File; 2] = [File::Reply, File::Refusal];
 
@@ -162,16 +163,16 @@ impl Shared {
         };
         let id = id_of(ticket).ok_or_else(unknown)?;
         let answer = match self.answered(id)? {
-            Some(answer) => answer,
-            None => match self.arrived(id)? {
-                Some(answer) => answer,
-                None if self.is_open(id)? => {
-                    return Ok(Poll::Pending { next_poll_ms: MAILBOX_POLL_MS });
-                }
-                None => return Err(unknown()),
-            },
+            Some(answer) => Some(answer),
+            None => self.arrived(id)?,
         };
-        self.close(id, Some(answer))?;
+        let Some(answer) = answer else {
+            return if self.is_open(id)? { Ok(PENDING) } else { Err(unknown()) };
+        };
+        // Whoever wrote it may have taken it back since.
+        if !self.take(id, answer)? {
+            return Ok(PENDING);
+        }
         match answer {
             File::Refusal => Err(self.refusal(id)),
             File::Reply | File::Counts | File::Prompt | File::ReadablePrompt => {
@@ -182,7 +183,7 @@ impl Shared {
 
     fn cancel(&self, ticket: &Ticket) -> Result<(), LlmError> {
         let Some(id) = id_of(ticket) else { return Ok(()) };
-        self.close(id, None)
+        self.close(id)
     }
 
     /// The answer that was taken already.
@@ -233,17 +234,24 @@ impl Shared {
         self.local(self.folder.exists(Place::Open, id, File::Prompt))
     }
 
-    /// Moves a question away with its answer. What was counted goes before the answer, which is
-    /// taken once it is away; what a crash leaves in the folder is moved the next time.
-    fn close(&self, id: &str, answer: Option<File>) -> Result<(), LlmError> {
-        let moves = match answer {
-            Some(answer) if !self.local(self.folder.exists(Place::Done, id, answer))? => {
-                [Some(File::Counts), Some(answer)]
-            }
-            Some(_) | None => [None, None],
-        };
-        let question = [File::Prompt, File::ReadablePrompt];
-        for file in moves.into_iter().flatten().chain(question) {
+    /// Moves an answer away, then its question; false if there is no such answer. What was counted
+    /// goes first, because an answer counts once it is away; what a crash leaves in the folder is
+    /// moved the next time.
+    fn take(&self, id: &str, answer: File) -> Result<bool, LlmError> {
+        let is_done = || self.local(self.folder.exists(Place::Done, id, answer));
+        if !is_done()? {
+            self.local(self.folder.put_away(id, File::Counts))?;
+            self.local(self.folder.put_away(id, answer))?;
+        }
+        let taken = is_done()?;
+        if taken {
+            self.close(id)?;
+        }
+        Ok(taken)
+    }
+
+    fn close(&self, id: &str) -> Result<(), LlmError> {
+        for file in [File::Prompt, File::ReadablePrompt] {
             self.local(self.folder.put_away(id, file))?;
         }
         self.forget(id);

@@ -28,7 +28,7 @@ pub(crate) fn usage(fields: &Map<String, Value>) -> Option<Usage> {
 /// The field `cost_usd` in nano-dollars, rounded up; `i64::MAX` where it does not fit.
 pub(crate) fn cost_nusd(fields: &Map<String, Value>) -> Option<i64> {
     let usd = fields.get("cost_usd")?.as_f64()?;
-    #[allow(clippy::cast_possible_truncation, reason = "a float's cast to an integer saturates")]
+    // The cast saturates.
     let nusd = (usd * 1e9).ceil() as i64;
     (usd.is_finite() && usd >= 0.0).then_some(nusd)
 }
@@ -57,7 +57,10 @@ mod tests {
                 None,
             ),
             (
-                r#"{"input_tokens":3,"output_tokens":4,"cached_input_tokens":1,"reasoning_tokens":2}"#,
+                concat!(
+                    r#"{"input_tokens":3,"output_tokens":4,"#,
+                    r#""cached_input_tokens":1,"reasoning_tokens":2}"#
+                ),
                 Some(cached),
                 None,
                 None,

@@ -54,7 +54,9 @@ entry = tries[min(asked["try"], len(tries) - 1)]
 if "error" in entry:
     sys.exit(75)
 text = entry["reply"]
-print(json.dumps({"reply": text, "usage": entry["usage"]}) if sys.argv[2] == "json" else text, end="")
+if sys.argv[2] == "json":
+    text = json.dumps({"reply": text, "usage": entry["usage"]})
+print(text, end="")
 "#;
 
 #[tokio::test]

@@ -124,7 +124,8 @@ async fn a_program_may_tidy_up_at_the_first_signal() {
     let folder = tempfile::tempdir().unwrap();
     let (ready, tidied) = (folder.path().join("ready"), folder.path().join("tidied"));
     let script = format!(
-        "trap 'echo bye; echo bye >&2; touch {}; exit 0' TERM; echo $$ > {}; while :; do sleep 0.02; done",
+        "trap 'echo bye; echo bye >&2; touch {}; exit 0' TERM; echo $$ > {}; \
+         while :; do sleep 0.02; done",
         tidied.display(),
         ready.display()
     );

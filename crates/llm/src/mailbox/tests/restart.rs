@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::{ID, Mailbox, asked, is_pending, ticket, wait};
 use crate::error::ErrorClass;
+use crate::mailbox::folder::File;
 use crate::{Llm, Poll};
 
 const PROMPTS: [&str; 2] = ["t-1-0.prompt.json", "t-1-0.prompt.md"];
@@ -98,6 +99,16 @@ async fn a_reply_that_was_only_begun_does_not_hide_a_refusal() {
     mailbox.put("t-1-0.refuse", "no");
     let error = wait(&mailbox.open()).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Refused);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_taken_back_leaves_the_question_open() {
+    let mailbox = Mailbox::new();
+    let model = mailbox.open();
+    model.submit(&asked()).await.unwrap();
+    assert_eq!(model.shared.take(ID, File::Reply), Ok(false));
+    assert!(is_pending(&model).await);
+    assert_eq!(mailbox.names().0, PROMPTS);
 }
 
 #[tokio::test]
