@@ -1,6 +1,8 @@
 //! Any of the providers, chosen once when a run is wired.
 
+use crate::command::CommandModel;
 use crate::error::LlmError;
+use crate::mailbox::MailboxModel;
 use crate::model::{Llm, ModelInfo, Poll, Request, Ticket};
 use crate::replay::ReplayModel;
 
@@ -9,30 +11,42 @@ use crate::replay::ReplayModel;
 pub enum Model {
     /// A recorded transcript.
     Replay(ReplayModel),
+    /// A program on this machine.
+    Command(CommandModel),
+    /// A folder that a person or another program answers in.
+    Mailbox(MailboxModel),
 }
 
 impl Llm for Model {
     async fn submit(&self, request: &Request) -> Result<Ticket, LlmError> {
         match self {
             Self::Replay(model) => model.submit(request).await,
+            Self::Command(model) => model.submit(request).await,
+            Self::Mailbox(model) => model.submit(request).await,
         }
     }
 
     async fn poll(&self, ticket: &Ticket) -> Result<Poll, LlmError> {
         match self {
             Self::Replay(model) => model.poll(ticket).await,
+            Self::Command(model) => model.poll(ticket).await,
+            Self::Mailbox(model) => model.poll(ticket).await,
         }
     }
 
     async fn cancel(&self, ticket: &Ticket) -> Result<(), LlmError> {
         match self {
             Self::Replay(model) => model.cancel(ticket).await,
+            Self::Command(model) => model.cancel(ticket).await,
+            Self::Mailbox(model) => model.cancel(ticket).await,
         }
     }
 
     fn describe(&self) -> ModelInfo {
         match self {
             Self::Replay(model) => model.describe(),
+            Self::Command(model) => model.describe(),
+            Self::Mailbox(model) => model.describe(),
         }
     }
 }

@@ -8,16 +8,23 @@
 //! Start at [`Llm`]; [`Model`] is any of the providers: one file each.
 
 mod any;
+mod command;
 mod complete;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod error;
+#[cfg(test)]
+mod examples;
 pub mod limits;
+mod mailbox;
 mod model;
 mod replay;
+mod told;
 
 pub use any::Model;
+pub use command::{CommandModel, CommandSettings, PromptForm, ReplyForm};
 pub use complete::{complete, submit_within, wait_for};
 pub use error::{Charge, ErrorClass, LlmError};
+pub use mailbox::{MailboxModel, MailboxSettings};
 pub use model::{Llm, ModelInfo, Poll, Price, Reply, Request, Ticket};
 pub use replay::ReplayModel;

@@ -14,3 +14,34 @@ pub const OUTPUT_TOKENS_MAX: u64 = 32_000;
 pub const CALL_DEADLINE_MS: u64 = 1_800_000;
 /// Longest ticket, in bytes.
 pub const TICKET_BYTES_MAX: usize = 1_024;
+/// Largest reply of a program or a mailbox, in bytes.
+pub const REPLY_BYTES_MAX: usize = 1 << 20;
+/// What is kept of the end of a program's stderr, in bytes.
+pub const COMMAND_STDERR_BYTES_MAX: usize = 4 << 10;
+/// One byte in so many of a program's reply may be no UTF-8; such bytes are replaced.
+pub const COMMAND_INVALID_BYTES_SHARE: usize = 100;
+/// Programs that run at once.
+pub const COMMAND_RUNNING_MAX: usize = 64;
+/// Ends of programs that can be polled again; the oldest are forgotten.
+pub const COMMAND_FINISHED_MAX: usize = 64;
+/// Longest wait of one poll for a program's end, in milliseconds.
+pub const COMMAND_POLL_MS: u64 = 1_000;
+/// Time between SIGTERM and SIGKILL, in milliseconds; less than [`CANCEL_MS_MAX`].
+pub const COMMAND_GRACE_MS: u64 = 2_000;
+/// Longest wait for the rest of a reply after the program's end, where something that it started
+/// holds its pipes open, in milliseconds.
+pub const COMMAND_DRAIN_MS: u64 = 500;
+/// Time between two looks at whether a program has ended, in milliseconds.
+pub const COMMAND_EXIT_POLL_MS: u64 = 20;
+/// Longest wait for a killed program's end, in milliseconds.
+pub const COMMAND_KILL_WAIT_MS: u64 = 2_000;
+/// Questions that a mailbox has open at once.
+pub const MAILBOX_OPEN_MAX: usize = 1_000;
+/// Longest id that names a mailbox's files, in bytes.
+pub const MAILBOX_ID_BYTES_MAX: usize = 100;
+/// How long an answer's size must stay the same, unless it was renamed in, in milliseconds.
+pub const MAILBOX_STABLE_MS: u64 = 200;
+/// Time between two looks into a mailbox, in milliseconds.
+pub const MAILBOX_POLL_MS: u64 = 250;
+/// Largest of a mailbox's other files that is read, in bytes: questions, counts.
+pub const MAILBOX_FILE_BYTES_MAX: usize = 16 << 20;
