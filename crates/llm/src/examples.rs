@@ -54,7 +54,8 @@ async fn the_mailbox_is_answered_from_a_folder() {
     let first = wait_for(&model, &tickets[0], Some(PATIENCE_MS)).await.unwrap();
     assert_eq!(first.text, "the first\n");
     assert!(mailbox.path().join("soft_max-2-0.prompt.json").exists());
-    refused(wait_for(&model, &tickets[2], Some(PATIENCE_MS)).await, "too hard");
+    let third = wait_for(&model, &tickets[2], Some(PATIENCE_MS)).await.unwrap();
+    assert_eq!((third.text.as_str(), third.finish_reason.as_str()), ("too hard", "refusal"));
 }
 
 #[tokio::test]

@@ -174,7 +174,7 @@ impl Shared {
             return Ok(PENDING);
         }
         match answer {
-            File::Refusal => Err(self.refusal(id)),
+            File::Refusal => self.refusal(id).map(Poll::Done),
             File::Reply | File::Counts | File::Prompt | File::ReadablePrompt => {
                 self.reply(id).map(Poll::Done)
             }
@@ -274,17 +274,8 @@ impl Shared {
         };
         let usage = told::usage(&told);
         let usage = usage.unwrap_or_else(|| Usage::estimate(self.prompt_bytes(id), text.len()));
-        Ok(Reply {
-            text,
-            finish_reason: or("finish_reason", "stop"),
-            usage: Some(usage),
-            model: or("model", &self.settings.model),
-            latency_ms: self.folder.latency_ms(id),
-            cost_nusd: Some(0),
-            drift: false,
-            reasoning: String::new(),
-            http_log: String::new(),
-        })
+        let answer = self.answer(id, text, usage, or("finish_reason", "stop"));
+        Ok(Reply { model: or("model", &self.settings.model), ..answer })
     }
 
     /// What was counted, or nothing: an answer is not lost because of how it was counted.
@@ -298,18 +289,27 @@ impl Shared {
         question::message_bytes(&bytes)
     }
 
-    /// What the person said about it, as the provider's refusal of this one question.
-    fn refusal(&self, id: &str) -> LlmError {
-        match self.folder.read(id, File::Refusal, REPLY_BYTES_MAX) {
-            Err(error) => self.unread(error),
-            Ok(bytes) => {
-                let words = visible(&String::from_utf8_lossy(&bytes));
-                let why = match words.trim() {
-                    "" => "whoever answers refuses this question without a word".to_owned(),
-                    words => format!("whoever answers refuses this question: {words}"),
-                };
-                self.failed(ErrorClass::Refused, &why)
-            }
+    /// A person's refusal is an answer: it ends this one attempt, with the words that were said.
+    fn refusal(&self, id: &str) -> Result<Reply, LlmError> {
+        let bytes = self.folder.read(id, File::Refusal, REPLY_BYTES_MAX);
+        let bytes = bytes.map_err(|error| self.unread(error))?;
+        let words = visible(&String::from_utf8_lossy(&bytes));
+        let text = words.trim().to_owned();
+        let usage = Usage::estimate(self.prompt_bytes(id), text.len());
+        Ok(self.answer(id, text, usage, "refusal".to_owned()))
+    }
+
+    fn answer(&self, id: &str, text: String, usage: Usage, finish_reason: String) -> Reply {
+        Reply {
+            text,
+            finish_reason,
+            usage: Some(usage),
+            model: self.settings.model.clone(),
+            latency_ms: self.folder.latency_ms(id),
+            cost_nusd: Some(0),
+            drift: false,
+            reasoning: String::new(),
+            http_log: String::new(),
         }
     }
 

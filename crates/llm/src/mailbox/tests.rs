@@ -134,19 +134,15 @@ async fn what_was_not_counted_is_free_and_estimated() {
 
 #[tokio::test]
 async fn refusals_are_shown_in_words() {
-    for (text, part) in [
-        ("out of scope\u{1b}[31m\n", "this question: out of scope[31m; change the prompt"),
-        ("", "this question without a word"),
-        (" \n", "this question without a word"),
-    ] {
+    for (text, words) in [("out of scope\u{1b}[31m\n", "out of scope[31m"), ("", ""), (" \n", "")] {
         let mailbox = Mailbox::new();
         let model = mailbox.open();
         model.submit(&asked()).await.unwrap();
         mailbox.put("t-1-0.refuse", text);
         for _ in 0..2 {
-            let error = wait(&model).await.unwrap_err();
-            assert_eq!((error.class(), error.charge()), (ErrorClass::Refused, Charge::Nothing));
-            assert!(error.to_string().contains(part), "{error}");
+            let reply = wait(&model).await.unwrap();
+            let found = (reply.text.as_str(), reply.finish_reason.as_str(), reply.cost_nusd);
+            assert_eq!(found, (words, "refusal", Some(0)));
         }
         assert!(mailbox.names().0.is_empty() && mailbox.path("done/t-1-0.refuse").exists());
     }

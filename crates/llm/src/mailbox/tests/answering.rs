@@ -70,7 +70,7 @@ fn answer(folder: &Path, id: &str, asked: &serde_json::Value, entries: &[Entry])
         fs::rename(half, folder.join(format!("{id}{ending}"))).unwrap();
     };
     match &entry.error {
-        Some(why) => put(".refuse", why),
+        Some(_) => put(".reply.md", " \n"),
         None => {
             put(".usage.json", &serde_json::to_string(&entry.usage).unwrap());
             put(".reply.md", &entry.reply);
@@ -80,7 +80,7 @@ fn answer(folder: &Path, id: &str, asked: &serde_json::Value, entries: &[Entry])
 
 #[tokio::test]
 async fn passes_the_suite_of_every_provider() {
-    let abilities = Abilities { recorded: false, failure: ErrorClass::Refused };
+    let abilities = Abilities { recorded: false, failure: ErrorClass::Malformed };
     let mailbox = Mailbox::new();
     let _answerer = Answerer::start(mailbox.0.path(), script());
     check(|| mailbox.open(), abilities).await.unwrap();

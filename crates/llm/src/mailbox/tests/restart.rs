@@ -97,8 +97,8 @@ async fn a_reply_that_was_only_begun_does_not_hide_a_refusal() {
     mailbox.open().submit(&asked()).await.unwrap();
     mailbox.put("t-1-0.reply.md", "");
     mailbox.put("t-1-0.refuse", "no");
-    let error = wait(&mailbox.open()).await.unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Refused);
+    let reply = wait(&mailbox.open()).await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.finish_reason.as_str()), ("no", "refusal"));
 }
 
 #[tokio::test]
