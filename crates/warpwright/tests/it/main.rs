@@ -6,6 +6,7 @@ mod crashes;
 mod demo;
 mod folder;
 mod hostile;
+mod models;
 mod program;
 mod ranking;
 mod task_files;
