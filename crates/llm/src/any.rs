@@ -2,6 +2,7 @@
 
 use crate::error::LlmError;
 use crate::model::{Llm, ModelInfo, Poll, Request, Ticket};
+use crate::openai::OpenAiModel;
 use crate::replay::ReplayModel;
 
 /// One of the providers.
@@ -9,30 +10,36 @@ use crate::replay::ReplayModel;
 pub enum Model {
     /// A recorded transcript.
     Replay(ReplayModel),
+    /// A server that speaks OpenAI's chat completions.
+    OpenAi(OpenAiModel),
 }
 
 impl Llm for Model {
     async fn submit(&self, request: &Request) -> Result<Ticket, LlmError> {
         match self {
             Self::Replay(model) => model.submit(request).await,
+            Self::OpenAi(model) => model.submit(request).await,
         }
     }
 
     async fn poll(&self, ticket: &Ticket) -> Result<Poll, LlmError> {
         match self {
             Self::Replay(model) => model.poll(ticket).await,
+            Self::OpenAi(model) => model.poll(ticket).await,
         }
     }
 
     async fn cancel(&self, ticket: &Ticket) -> Result<(), LlmError> {
         match self {
             Self::Replay(model) => model.cancel(ticket).await,
+            Self::OpenAi(model) => model.cancel(ticket).await,
         }
     }
 
     fn describe(&self) -> ModelInfo {
         match self {
             Self::Replay(model) => model.describe(),
+            Self::OpenAi(model) => model.describe(),
         }
     }
 }

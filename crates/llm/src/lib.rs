@@ -14,10 +14,12 @@ pub mod conformance;
 mod error;
 pub mod limits;
 mod model;
+mod openai;
 mod replay;
 
 pub use any::Model;
 pub use complete::{complete, submit_within, wait_for};
 pub use error::{Charge, ErrorClass, LlmError};
 pub use model::{Llm, ModelInfo, Poll, Price, Reply, Request, Ticket};
+pub use openai::{MaxTokensField, OpenAiModel, OpenAiSettings, OpenAiSettingsError, Secret};
 pub use replay::ReplayModel;
