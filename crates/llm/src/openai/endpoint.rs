@@ -2,6 +2,7 @@
 //! own configuration, which reads the environment and cannot do without a key.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use async_openai::config::Config;
 use reqwest::Url;
@@ -54,7 +55,8 @@ impl Endpoint {
 
     /// True for an address of this machine, which no proxy reaches.
     pub(super) fn is_local(&self) -> bool {
-        matches!(self.base.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
+        let host = self.base.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        host == "localhost" || host.parse().is_ok_and(|it: IpAddr| it.is_loopback())
     }
 
     /// `text` without keys, wherever a server repeats them.

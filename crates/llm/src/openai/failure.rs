@@ -4,6 +4,7 @@
 use reqwest::StatusCode;
 use serde_json::Value;
 
+use super::wait::wait_in_body_ms;
 use crate::error::{Charge, ErrorClass, LlmError};
 
 /// Words in a code or kind that mean an empty account whatever the status.
@@ -60,6 +61,8 @@ pub(super) struct Fault {
     status: Option<u16>,
     context_tokens: Option<u64>,
     prompt_tokens: Option<u64>,
+    /// The wait before the next try that the body asks for, in milliseconds.
+    wait_ms: Option<u64>,
     /// It is made of a web page.
     is_page: bool,
 }
@@ -85,10 +88,8 @@ impl Fault {
 
     fn of_object(value: &Value) -> Option<Self> {
         let object = value.as_object()?;
-        let (inner, outer) = match object.get("error") {
-            Some(Value::Null) | None => (object.get("detail").unwrap_or(value), value),
-            Some(error) => (error, value),
-        };
+        let error = object.get("error").filter(|error| !error.is_null());
+        let (inner, outer) = (error.or(object.get("detail")).unwrap_or(value), value);
         let message = message_of(inner).or_else(|| message_of(outer));
         let words = words_of(inner).or_else(|| words_of(outer)).unwrap_or_default();
         let number = |name: &str| inner.get(name).or_else(|| outer.get(name));
@@ -96,12 +97,15 @@ impl Fault {
         let status = ["code", "status"].iter().find_map(|name| status_of(number(name)?));
         let unsaid = status.map(|_| NO_MESSAGE.to_owned());
         let named = Some(words.clone()).filter(|words| !words.is_empty());
+        // Without a message only what is called an error is one: servers also send pings.
+        let shown = message.or_else(|| error.and(named.or(unsaid)))?;
         Some(Self {
-            message: message.or(named).or(unsaid)?,
+            message: shown,
             words: words.to_lowercase(),
             status,
             context_tokens: count("n_ctx"),
             prompt_tokens: count("n_prompt_tokens"),
+            wait_ms: wait_in_body_ms(inner),
             is_page: false,
         })
     }
@@ -155,7 +159,7 @@ impl Fault {
             let why = format!("the server has no model `{}`: {}", asked.model, self.message);
             return LlmError::new(ErrorClass::Refused, why);
         }
-        LlmError::of_status(status, told)
+        LlmError::of_status(status, told).retry_after_ms(self.wait_ms)
     }
 
     fn too_long(&self) -> String {

@@ -133,7 +133,8 @@ impl OneRequest {
         let asked = Asked { model: &self.model, address: &address };
         let error = failure::of_response(status, &body, location.as_deref(), asked);
         let limited = error.class() == ErrorClass::RateLimited;
-        error.retry_after_ms(wanted_wait_ms(headers, limited))
+        let in_body = error.wanted_wait_ms();
+        error.retry_after_ms(wanted_wait_ms(headers, limited).or(in_body))
     }
 
     fn silent(&self) -> LlmError {

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::HeaderMap;
+use serde_json::Value;
 
 use crate::limits::WANTED_WAIT_MS_MAX;
 
@@ -16,6 +17,20 @@ pub(super) fn wanted_wait_ms(headers: &HeaderMap, limited: bool) -> Option<u64> 
         .or_else(|| text("retry-after").and_then(|text| retry_after_ms(text, now)))
         .or_else(|| reset_ms(headers, now).filter(|_| limited))
         .map(|wait| wait.min(WANTED_WAIT_MS_MAX))
+}
+
+/// The wait that a body asks for, where routers and Google put it.
+pub(super) fn wait_in_body_ms(error: &Value) -> Option<u64> {
+    let of = |value: &Value| match value {
+        Value::Number(seconds) => wait_ms(seconds.as_f64()? * 1e3),
+        Value::String(text) => seconds_ms(text).or_else(|| duration_ms(text)),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    let places = ["/retry_after", "/metadata/retry_after_seconds", "/metadata/headers/Retry-After"];
+    let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+    let delays = details.filter_map(|detail| detail.get("retryDelay"));
+    let values = places.iter().filter_map(|place| error.pointer(place)).chain(delays);
+    values.filter_map(of).next().map(|wait| wait.min(WANTED_WAIT_MS_MAX))
 }
 
 fn retry_after_ms(text: &str, now: Timestamp) -> Option<u64> {
@@ -96,8 +111,9 @@ fn unit_ms(unit: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+    use serde_json::json;
 
-    use super::{WANTED_WAIT_MS_MAX, wanted_wait_ms};
+    use super::{WANTED_WAIT_MS_MAX, wait_in_body_ms, wanted_wait_ms};
 
     const DATE: (&str, &str) = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
 
@@ -159,6 +175,21 @@ mod tests {
                 })
                 .collect();
             assert_eq!(wanted_wait_ms(&headers, true), *expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn bodies_say_when_to_ask_again() {
+        for (body, expected) in [
+            (json!({ "metadata": { "retry_after_seconds": 2.5 } }), Some(2_500)),
+            (json!({ "metadata": { "headers": { "Retry-After": "3" } } }), Some(3_000)),
+            (json!({ "details": [{ "a": 1 }, { "retryDelay": "33s" }] }), Some(33_000)),
+            (json!({ "retry_after": 1e300 }), Some(WANTED_WAIT_MS_MAX)),
+            (json!({ "retry_after": -1 }), None),
+            (json!({ "retry_after": "soon", "details": "none" }), None),
+            (json!(["retry_after"]), None),
+        ] {
+            assert_eq!(wait_in_body_ms(&body), expected, "{body}");
         }
     }
 

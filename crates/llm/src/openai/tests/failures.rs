@@ -46,6 +46,8 @@ async fn limits_and_accounts() {
     let quota = json!({ "error": { "message": "You exceeded your current quota",
         "type": "insufficient_quota", "code": "insufficient_quota" } });
     let key_limit = json!({ "error": { "message": "Key limit exceeded", "code": 403 } });
+    let google = json!([{ "error": { "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED",
+        "details": [{ "retryDelay": "33s" }] } }]);
     let page = "<html><head><title>429 Too Many</title></head><body>nginx</body></html>";
     let after = |value| [("retry-after", value)];
     let wrong_key = json!({ "error": { "message": format!("Incorrect API key: {KEY}."),
@@ -68,6 +70,8 @@ async fn limits_and_accounts() {
             Some(360_000),
             &[],
         ),
+        (json_error(429, &[], &google), RateLimited, Nothing, Some(33_000), &[": quota"]),
+        (json_error(200, &[], &google), RateLimited, Nothing, Some(33_000), &[": quota"]),
         (Play::response(429, &[], page), RateLimited, Nothing, None, &["429 Too Many nginx"]),
         (Play::response(429, &[], ""), RateLimited, Nothing, None, &["says no more"]),
         (json_error(429, &after("9"), &quota), NoCredit, Nothing, Some(9_000), &["quota"]),
@@ -317,6 +321,19 @@ async fn silence_ends() {
             let found = ask(&OpenAiModel::new(settings).unwrap(), &server).await;
             assert_error(&found.unwrap_err(), class, Unknown, None, parts);
         }
+    }
+}
+
+#[tokio::test]
+async fn silence_after_the_last_token_takes_nothing_away() {
+    let chunks = [delta(json!({ "content": "a" })), finish(json!("stop"))];
+    let play = || chunks.iter().fold(Play::events(), |play, chunk| play.event(chunk));
+    for play in [play().hold(), play(), play().piece("data: not json\n\n").hold()] {
+        let server = HttpScript::start(vec![play]).unwrap();
+        let mut settings = settings(&server.base_url(), true);
+        settings.idle_timeout_ms = 100;
+        let found = ask(&OpenAiModel::new(settings).unwrap(), &server).await.unwrap();
+        assert_eq!((found.text.as_str(), found.usage, found.cost_nusd), ("a", None, None));
     }
 }
 

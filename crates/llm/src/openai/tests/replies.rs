@@ -168,6 +168,7 @@ fn streams() -> Vec<(&'static str, Play)> {
     let broken = all.iter().fold(Play::events(), |play, chunk| play.event(chunk));
     let earlier = json!({ "id": "c", "usage": { "prompt_tokens": 10, "completion_tokens": 1 },
         "choices": [{ "index": 0, "delta": { "content": "a " }, "finish_reason": "" }] });
+    let ping = json!({ "type": "ping", "status": "ok" });
     let other = chunk(json!({ "index": 1, "delta": { "content": "another choice" } }));
     vec![
         ("no space, newlines", bytewise(&with_end("\n"))),
@@ -183,6 +184,7 @@ fn streams() -> Vec<(&'static str, Play)> {
         ("no content type", Play::raw(untyped)),
         ("cut after the last chunk", broken),
         ("counts in every chunk", events(&[earlier, second.clone(), last.clone(), usage.clone()])),
+        ("pings", events(&[ping, first.clone(), second.clone(), last.clone(), usage.clone()])),
         ("another choice", events(&[first, other, second, last, usage])),
     ]
 }
