@@ -1,7 +1,6 @@
 //! The provider against a server that plays every way in which servers answer and fail.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use pipeline::transcript::Usage;
 use serde_json::{Map, Value, json};
@@ -15,6 +14,7 @@ mod failures;
 mod hostile;
 mod replies;
 mod requests;
+mod silence;
 mod tickets;
 
 const KEY: &str = "sk-very-secret-0123456789";
