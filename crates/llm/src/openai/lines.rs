@@ -3,6 +3,9 @@
 
 use crate::limits::BODY_BYTES_MAX;
 
+/// A piece ends with the line in which it becomes so long, in bytes.
+const PIECE_BYTES: usize = 2 << 10;
+
 /// Turns pieces of a stream into regular lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
@@ -80,6 +83,21 @@ impl Lines {
     }
 }
 
+/// Regular lines in pieces of a few lines each: the reader of events copies what follows each line
+/// of a piece, and takes minutes over a long one.
+pub(super) fn pieces(regular: &[u8]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let mut rest = regular;
+    while !rest.is_empty() {
+        let start = rest.len().min(PIECE_BYTES);
+        let line_end = rest[start - 1..].iter().position(|byte| *byte == b'\n');
+        let (piece, tail) = rest.split_at(line_end.map_or(rest.len(), |at| start + at));
+        found.push(piece.to_vec());
+        rest = tail;
+    }
+    found
+}
+
 /// True for a body that is made of events, though nothing beside it says so.
 pub(super) fn is_events(body: &[u8]) -> bool {
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body).trim_ascii_start();
@@ -90,7 +108,7 @@ pub(super) fn is_events(body: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{BODY_BYTES_MAX, Lines, TooLong, is_events};
+    use super::{BODY_BYTES_MAX, Lines, PIECE_BYTES, TooLong, is_events, pieces};
 
     /// What comes out of `text` in pieces of so many bytes.
     fn regular(text: &[u8], piece_bytes: usize) -> String {
@@ -134,6 +152,23 @@ mod tests {
             let mut lines = Lines::default();
             assert_eq!(lines.feed(text.as_bytes()).unwrap().has_data, has_data, "{text}");
             assert_eq!(lines.is_done, is_done, "{text}");
+        }
+    }
+
+    #[test]
+    fn pieces_are_whole_lines() {
+        let long = format!("data: {}\n", "x".repeat(3 * PIECE_BYTES));
+        for (text, count) in [
+            (String::new(), 0),
+            ("\n\n\n".to_owned(), 1),
+            ("data: 1\n\n".repeat(PIECE_BYTES), 10),
+            (long.repeat(2), 2),
+            ("no line end".repeat(PIECE_BYTES), 1),
+        ] {
+            let found = pieces(text.as_bytes());
+            assert_eq!(found.concat(), text.as_bytes());
+            let whole = found.iter().rev().skip(1).all(|piece| piece.ends_with(b"\n"));
+            assert!(whole && found.len().abs_diff(count) <= 1, "{} pieces", found.len());
         }
     }
 

@@ -2,6 +2,7 @@
 //! answer on as regular events. What is no answer never reaches async-openai, whose types know
 //! only OpenAI's own errors: its reason is kept in [`Wire`].
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use async_openai::error::OpenAIError;
 use async_openai::middleware::HttpRequestFactory;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Body, Response};
 use serde_json::Value;
@@ -18,7 +19,7 @@ use tower_service::Service;
 
 use super::endpoint::Endpoint;
 use super::failure::{self, Asked};
-use super::lines::{Lines, is_events};
+use super::lines::{Lines, is_events, pieces};
 use super::settings::shown_url;
 use super::source::{Source, in_words, ms};
 use super::wait::wanted_wait_ms;
@@ -121,7 +122,8 @@ impl OneRequest {
         if lines.is_done {
             self.wire.saw_end();
         }
-        Ok(response(Body::from(regular)))
+        let pieces = pieces(&regular).into_iter().map(Ok::<_, Infallible>);
+        Ok(response(Body::wrap_stream(stream::iter(pieces))))
     }
 
     /// The error of a status that is none of success, with as much of its body as there is.
@@ -185,19 +187,22 @@ struct Live {
 /// A stream's regular lines, as they come.
 fn live(source: Source, first: Vec<u8>) -> Body {
     let start = Live { source, lines: Lines::default(), unseen: Some(first), is_over: false };
-    Body::wrap_stream(stream::unfold(start, |mut live| async move {
+    let regular = stream::unfold(start, |mut live| async move {
         if live.is_over {
             return None;
         }
-        let piece = live.next().await;
-        live.is_over |= piece.is_err();
-        let piece = piece.map_err(|error| {
-            let why = std::io::Error::other(error.to_string());
-            live.source.fail(error);
-            why
-        });
-        Some((piece, live))
-    }))
+        let found = match live.next().await {
+            Ok(regular) => pieces(&regular).into_iter().map(Ok).collect(),
+            Err(error) => {
+                live.is_over = true;
+                let why = std::io::Error::other(error.to_string());
+                live.source.fail(error);
+                vec![Err(why)]
+            }
+        };
+        Some((stream::iter(found), live))
+    });
+    Body::wrap_stream(regular.flatten())
 }
 
 impl Live {

@@ -129,3 +129,14 @@ async fn an_answer_without_end_is_dropped() {
         assert!(error.to_string().contains(" bytes"), "{name}: {error}");
     }
 }
+
+/// Many events at once must not cost more than their number.
+#[tokio::test]
+async fn a_long_answer_that_comes_at_once_is_read() {
+    let text = format!("data: {}\n\n", delta(json!({ "content": "x" })));
+    let body = text.repeat(100_000) + "data: [DONE]\n\n";
+    for kind in ["text/event-stream", "text/plain"] {
+        let play = Play::response(200, &[("content-type", kind)], &body);
+        assert_eq!(ask_for(play, true).await.unwrap().text.len(), 100_000, "{kind}");
+    }
+}

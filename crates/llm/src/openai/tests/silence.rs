@@ -45,7 +45,7 @@ async fn silence_after_the_last_token_takes_nothing_away() {
     for play in [play().hold(), play(), play().piece("data: not json\n\n").hold()] {
         let server = HttpScript::start(vec![play]).unwrap();
         let mut settings = settings(&server.base_url(), true);
-        settings.idle_timeout_ms = 100;
+        settings.idle_timeout_ms = 500;
         let found = ask(&OpenAiModel::new(settings).unwrap(), &server).await.unwrap();
         assert_eq!((found.text.as_str(), found.usage, found.cost_nusd), ("a", None, None));
     }
@@ -53,12 +53,12 @@ async fn silence_after_the_last_token_takes_nothing_away() {
 
 #[tokio::test]
 async fn comments_keep_an_answer_alive() {
-    let comments = (0..20).fold(Play::events(), |play, _| play.wait(20).piece(": x\n\n"));
+    let comments = (0..25).fold(Play::events(), |play, _| play.wait(60).piece(": x\n\n"));
     let play =
         comments.event(&delta(json!({ "content": "a" }))).event(&finish(json!("stop"))).end();
     let server = HttpScript::start(vec![play]).unwrap();
     let mut settings = settings(&server.base_url(), true);
-    settings.idle_timeout_ms = 200;
+    settings.idle_timeout_ms = 1_000;
     let found = ask(&OpenAiModel::new(settings).unwrap(), &server).await;
     assert_eq!(found.unwrap().text, "a");
 }

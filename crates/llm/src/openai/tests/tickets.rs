@@ -8,7 +8,7 @@ use crate::{Poll, Ticket};
 #[tokio::test]
 async fn a_slow_answer_is_pending_and_then_stays() {
     let late = "HTTP/1.1 200 OK\r\n\r\n{\"choices\":[{\"message\":{\"content\":\"late\"}}]}";
-    let server = HttpScript::start(vec![Play::default().wait(1_500).bytes(late)]).unwrap();
+    let server = HttpScript::start(vec![Play::default().wait(2_000).bytes(late)]).unwrap();
     let model = model(&server, true);
     let ticket = model.submit(&request("t", 1, 0)).await.unwrap();
     assert_eq!(ticket.as_str(), "openai:t-1-0");
