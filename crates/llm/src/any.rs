@@ -4,6 +4,7 @@ use crate::command::CommandModel;
 use crate::error::LlmError;
 use crate::mailbox::MailboxModel;
 use crate::model::{Llm, ModelInfo, Poll, Request, Ticket};
+use crate::openai::OpenAiModel;
 use crate::replay::ReplayModel;
 
 /// One of the providers.
@@ -15,6 +16,8 @@ pub enum Model {
     Command(CommandModel),
     /// A folder that a person or another program answers in.
     Mailbox(MailboxModel),
+    /// A server that speaks OpenAI's chat completions.
+    OpenAi(OpenAiModel),
 }
 
 impl Llm for Model {
@@ -23,6 +26,7 @@ impl Llm for Model {
             Self::Replay(model) => model.submit(request).await,
             Self::Command(model) => model.submit(request).await,
             Self::Mailbox(model) => model.submit(request).await,
+            Self::OpenAi(model) => model.submit(request).await,
         }
     }
 
@@ -31,6 +35,7 @@ impl Llm for Model {
             Self::Replay(model) => model.poll(ticket).await,
             Self::Command(model) => model.poll(ticket).await,
             Self::Mailbox(model) => model.poll(ticket).await,
+            Self::OpenAi(model) => model.poll(ticket).await,
         }
     }
 
@@ -39,6 +44,7 @@ impl Llm for Model {
             Self::Replay(model) => model.cancel(ticket).await,
             Self::Command(model) => model.cancel(ticket).await,
             Self::Mailbox(model) => model.cancel(ticket).await,
+            Self::OpenAi(model) => model.cancel(ticket).await,
         }
     }
 
@@ -47,6 +53,7 @@ impl Llm for Model {
             Self::Replay(model) => model.describe(),
             Self::Command(model) => model.describe(),
             Self::Mailbox(model) => model.describe(),
+            Self::OpenAi(model) => model.describe(),
         }
     }
 }

@@ -168,6 +168,12 @@ impl LlmError {
         self
     }
 
+    /// The same with another message, as when something must not be shown.
+    pub(crate) fn map_message(mut self, change: impl FnOnce(&str) -> String) -> Self {
+        self.message = change(&self.message);
+        self
+    }
+
     /// The kind of error.
     #[must_use]
     pub fn class(&self) -> ErrorClass {

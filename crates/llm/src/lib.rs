@@ -18,6 +18,7 @@ mod examples;
 pub mod limits;
 mod mailbox;
 mod model;
+mod openai;
 mod replay;
 mod told;
 
@@ -27,4 +28,5 @@ pub use complete::{complete, submit_within, wait_for};
 pub use error::{Charge, ErrorClass, LlmError};
 pub use mailbox::{MailboxModel, MailboxSettings};
 pub use model::{Llm, ModelInfo, Poll, Price, Reply, Request, Ticket};
+pub use openai::{MaxTokensField, OpenAiModel, OpenAiSettings, OpenAiSettingsError, Secret};
 pub use replay::ReplayModel;
