@@ -84,7 +84,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Toolchain(ToolchainCommand),
     /// Say what works on this machine and what is missing
-    Doctor,
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -114,6 +114,14 @@ pub(crate) struct InitArgs {
     /// Print every setting with its default as Markdown instead
     #[arg(long)]
     pub(crate) reference: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Ask this model one small question, for about a cent: checks its key, price, limits, usage
+    /// fields and reply format
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
 }
 
 /// What a run may spend.

@@ -36,7 +36,10 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Task(TaskCommand::Check { tasks }) => tasks::check(&places, &tasks).await,
         Command::Toolchain(ToolchainCommand::Install) => toolchains::install(&places),
         Command::Toolchain(ToolchainCommand::List) => toolchains::list(&places),
-        Command::Doctor => doctor::perform(&places).await,
+        Command::Doctor(args) => match &args.model {
+            Some(model) => doctor::check_model(&places, model).await,
+            None => doctor::perform(&places).await,
+        },
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::page(),
     }

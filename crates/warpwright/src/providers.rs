@@ -2,14 +2,63 @@
 //! else.
 
 use llm::{
-    CommandModel, CommandSettings, MailboxModel, MailboxSettings, Model, PromptForm, ReplyForm,
+    CommandModel, CommandSettings, MailboxModel, MailboxSettings, MaxTokensField, Model,
+    OpenAiModel, OpenAiSettings, PromptForm, ReplyForm, Secret,
 };
 
+use crate::environment;
+use crate::limits::KEY_BYTES_MAX;
 use crate::outcome::bad_input;
-use crate::settings::model::{CommandSetting, Form, MailboxSetting, OpenAiSetting};
+use crate::settings::model::{
+    CommandSetting, Form, KeySource, MailboxSetting, MaxTokens, OpenAiSetting,
+};
+use crate::wiring::read_text;
 
-pub(crate) fn openai(_setting: &OpenAiSetting) -> anyhow::Result<Model> {
-    Err(bad_input("not there yet"))
+/// An OpenAI-compatible server.
+pub(crate) fn openai(setting: &OpenAiSetting) -> anyhow::Result<Model> {
+    let model = OpenAiModel::new(OpenAiSettings {
+        name: setting.name.clone(),
+        base_url: setting.base_url.clone(),
+        api_key: key(setting)?,
+        model: setting.model.clone(),
+        output_tokens_max: setting.output_tokens_max,
+        max_tokens_field: match setting.max_tokens_field {
+            MaxTokens::MaxCompletionTokens => MaxTokensField::MaxCompletionTokens,
+            MaxTokens::MaxTokens => MaxTokensField::MaxTokens,
+        },
+        reasoning_effort: setting.reasoning_effort.clone(),
+        temperature: setting.temperature,
+        top_p: setting.top_p,
+        extra_body: setting.extra_body.clone(),
+        headers: setting.headers.clone(),
+        price: setting.price,
+        stream: setting.stream,
+        connect_timeout_ms: setting.connect_timeout_ms,
+        first_byte_timeout_ms: setting.first_byte_timeout_ms,
+        idle_timeout_ms: setting.idle_timeout_ms,
+        deadline_ms: setting.deadline_ms,
+    });
+    Ok(Model::OpenAi(model.map_err(bad_input)?))
+}
+
+/// The key, from where the settings say it is.
+fn key(setting: &OpenAiSetting) -> anyhow::Result<Option<Secret>> {
+    let text = match &setting.key {
+        KeySource::None => return Ok(None),
+        KeySource::Environment(variable) => environment::value(variable).ok_or_else(|| {
+            bad_input(format!(
+                "the model `{}` needs a key: set the environment variable {variable}, or name \
+                 another place with key_env or key_file in warpwright.toml",
+                setting.name
+            ))
+        })?,
+        KeySource::File(path) => read_text(path, KEY_BYTES_MAX)?,
+    };
+    let text = text.trim().to_owned();
+    if text.is_empty() {
+        return Err(bad_input(format!("the key of the model `{}` is empty", setting.name)));
+    }
+    Ok(Some(Secret::from(text)))
 }
 
 /// A program that answers.

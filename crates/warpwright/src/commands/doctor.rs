@@ -2,53 +2,81 @@
 
 use device::toolchain;
 use judge::CancelFlag;
+use llm::{Llm, LlmError, Reply, Request, complete};
+use pipeline::attempt::Mode;
+use pipeline::price::Price;
+use pipeline::prompt::{Message, MessageRole, Prompt};
+use pipeline::reply::fences;
 use store::Store;
 
+use crate::commands::status::dollars;
 use crate::outcome::{Exit, Outcome};
 use crate::settings::Places;
+use crate::settings::model::ModelSetting;
 use crate::{embedded, terminal, wiring};
+
+/// Longest answer to the one question, in tokens: about a cent with most models.
+const PROBE_TOKENS_MAX: u64 = 2_000;
+/// Longest wait for it, in milliseconds.
+const PROBE_DEADLINE_MS: u64 = 120_000;
+const PROBE_SYSTEM: &str = "You check a connection. Do exactly what is asked, without thinking.";
+const PROBE_USER: &str = "Answer with these two fences and nothing else:\n\n```cuda\nextern \"C\" \
+__global__ void probe() {}\n```\n\n```toml\nplan = 1\n```\n";
+
+/// What was found, a line each.
+#[derive(Default)]
+struct Findings {
+    missing: Vec<&'static str>,
+}
+
+impl Findings {
+    fn good(text: &str) {
+        terminal::line(&terminal::one_line(&format!("  ok  {text}")));
+    }
+
+    fn remark(text: &str) {
+        terminal::line(&terminal::one_line(&format!("  --  {text}")));
+    }
+
+    fn bad(&mut self, what: &'static str, why: &str) {
+        terminal::line(&terminal::plain(&format!("  NO  {what}: {why}")));
+        self.missing.push(what);
+    }
+
+    fn report<E: std::fmt::Display>(&mut self, what: &'static str, found: Result<String, E>) {
+        match found {
+            Ok(text) => Self::good(&format!("{what}: {text}")),
+            Err(error) => self.bad(what, &error.to_string()),
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        if self.missing.is_empty() {
+            return Outcome::done();
+        }
+        let missing = self.missing.join(", ");
+        Outcome::ended(Exit::NotAvailable, format!("missing: {missing}"))
+    }
+}
 
 /// Checks everything that a run needs.
 pub(crate) async fn perform(places: &Places) -> anyhow::Result<Outcome> {
-    let mut missing = Vec::new();
+    let mut findings = Findings::default();
     let file = places.file_path.as_ref().map_or_else(
         || "no settings file (`warpwright init` writes one)".to_owned(),
         |path| format!("{}, {} models", path.display(), places.file.model.len()),
     );
-    terminal::line(&format!("  --  settings: {file}"));
+    Findings::remark(&format!("settings: {file}"));
     let compiler = toolchain::find(&places.toolchain, &places.cache);
-    report(
-        "CUDA compiler",
-        compiler.as_ref().map(|t| format!("NVRTC {} ({})", t.version, t.id)),
-        &mut missing,
-    );
+    let named = compiler.as_ref().map(|t| format!("NVRTC {} ({})", t.version, t.id));
+    findings.report("CUDA compiler", named);
     match &compiler {
-        Ok(found) => {
-            let golden = golden(found).await;
-            report("compile and simulate in children", golden.as_ref().cloned(), &mut missing);
-        }
-        Err(_) => terminal::line("  --  compile and simulate in children: needs the compiler"),
+        Ok(found) => findings.report("compile and simulate in children", golden(found).await),
+        Err(_) => Findings::remark("compile and simulate in children: needs the compiler"),
     }
-    report("ledger", ledger(places).await, &mut missing);
-    terminal::line("  --  GPU: this version runs kernels on the simulator only");
-    if missing.is_empty() {
-        return Ok(Outcome::done());
-    }
-    Ok(Outcome::ended(Exit::NotAvailable, format!("missing: {}", missing.join(", "))))
-}
-
-fn report<E: std::fmt::Display>(
-    what: &'static str,
-    found: Result<String, E>,
-    missing: &mut Vec<&'static str>,
-) {
-    match found {
-        Ok(text) => terminal::line(&format!("  ok  {what}: {text}")),
-        Err(error) => {
-            terminal::line(&format!("  NO  {what}: {error}"));
-            missing.push(what);
-        }
-    }
+    findings.report("ledger", ledger(places).await);
+    Findings::remark("GPU: this version runs kernels on the simulator only");
+    Ok(findings.outcome())
 }
 
 /// Runs the reference of the built-in task on its golden case, in real children.
@@ -74,4 +102,111 @@ async fn ledger(places: &Places) -> Result<String, String> {
     let store = Store::open_read_only(&places.ledger).await.map_err(|error| error.to_string())?;
     let runs = store.list_runs().await.map_err(|error| error.to_string())?;
     Ok(format!("{path}, {} runs", runs.len()))
+}
+
+/// Asks a model one small question: key, price, limits, usage fields and the form of the reply.
+pub(crate) async fn check_model(places: &Places, name: &str) -> anyhow::Result<Outcome> {
+    let setting = ModelSetting::resolve(name, &places.file)?;
+    let model = wiring::model(&setting)?;
+    let mut findings = Findings::default();
+    let info = model.describe();
+    Findings::good(&format!("settings: {}", setting.describe()));
+    Findings::remark(&format!("price: {}", price_in_words(info.price)));
+    Findings::remark(&format!("longest answer of a run: {} tokens", info.output_tokens_max));
+    if let ModelSetting::Mailbox(mailbox) = &setting {
+        let folder = mailbox.folder.display();
+        Findings::remark(&format!("{folder} can be used; nobody is asked there"));
+        return Ok(findings.outcome());
+    }
+    let request = probe(info.output_tokens_max);
+    let outcome = match complete(&model, &request, PROBE_DEADLINE_MS).await {
+        Ok(reply) => {
+            check_reply(&mut findings, &reply, info.price, request.output_tokens_max);
+            findings.outcome().with("model", reply.model).with("cost_nusd", reply.cost_nusd)
+        }
+        Err(error) => {
+            findings.bad("answer", &in_words(&error));
+            findings.outcome().with("class", error.class().name())
+        }
+    };
+    Ok(outcome)
+}
+
+fn probe(output_tokens_max: u64) -> Request {
+    let message = |role, content: &str| Message { role, content: content.to_owned() };
+    Request {
+        id: "doctor".to_owned(),
+        task: "doctor".to_owned(),
+        seq: 1,
+        try_index: 0,
+        prompt: Prompt {
+            mode: Mode::First,
+            messages: vec![
+                message(MessageRole::System, PROBE_SYSTEM),
+                message(MessageRole::User, PROBE_USER),
+            ],
+        },
+        output_tokens_max: output_tokens_max.min(PROBE_TOKENS_MAX),
+        deadline_ms: Some(PROBE_DEADLINE_MS),
+    }
+}
+
+fn in_words(error: &LlmError) -> String {
+    match error.wanted_wait_ms() {
+        Some(wait_ms) => format!("{error} (it asks to wait {:.1} s)", wait_ms as f64 / 1e3),
+        None => error.to_string(),
+    }
+}
+
+fn check_reply(findings: &mut Findings, reply: &Reply, price: Price, asked_tokens: u64) {
+    let seconds = reply.latency_ms as f64 / 1e3;
+    Findings::good(&format!("key and address: `{}` answered in {seconds:.1} s", reply.model));
+    match reply.usage {
+        None => findings.bad(
+            "usage",
+            "the answer says nothing about tokens: each call is booked at its worst case",
+        ),
+        Some(usage) => {
+            let how = if usage.estimated { "estimated from lengths" } else { "counted" };
+            Findings::good(&format!(
+                "usage: {} in ({} cached), {} out ({} reasoning), {how}",
+                usage.input_tokens,
+                usage.cached_input_tokens,
+                usage.output_tokens,
+                usage.reasoning_tokens
+            ));
+            if !usage.estimated && usage.output_tokens > asked_tokens {
+                findings.bad("limit", "it answered more tokens than it was allowed to");
+            }
+        }
+    }
+    match reply.cost_nusd {
+        Some(nusd) => Findings::good(&format!("cost of this question: {} dollars", dollars(nusd))),
+        None if price == Price::Unknown => {
+            Findings::remark("cost: unknown, because the price is; no dollar limit can be kept");
+        }
+        None => Findings::remark("cost: the answer does not say"),
+    }
+    match fences(&reply.text) {
+        Ok(_) => Findings::good("reply format: both fences are read"),
+        Err(_) if reply.finish_reason == "length" => Findings::remark(&format!(
+            "reply format: it used all {asked_tokens} tokens of this question before an answer, as \
+             models do that think at length"
+        )),
+        Err(why) => findings.bad("reply format", &why.to_string()),
+    }
+}
+
+fn price_in_words(price: Price) -> String {
+    match price {
+        Price::Free => "free".to_owned(),
+        Price::Subscription => "a flat fee that is paid anyway".to_owned(),
+        Price::Unknown => "unknown; a dollar limit needs it in the settings file".to_owned(),
+        Price::PerMillionTokens { input_nusd, cached_input_nusd, output_nusd } => format!(
+            "{} dollars per million input tokens ({} cached), {} output",
+            dollars(input_nusd),
+            dollars(cached_input_nusd),
+            dollars(output_nusd)
+        ),
+    }
 }

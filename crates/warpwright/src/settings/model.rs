@@ -223,6 +223,10 @@ impl OpenAiSetting {
                 ));
             }
         };
+        let stream = section.stream.unwrap_or(true);
+        let deadline_s = section.deadline_s.unwrap_or(1_800.0);
+        // Without a stream nothing comes before the whole answer is there.
+        let first_byte_s = if stream { 600.0 } else { deadline_s };
         let extra_body = serde_json::to_value(&section.extra_body).map_err(|e| e.to_string())?;
         Ok(Self {
             name: name.to_owned(),
@@ -235,17 +239,17 @@ impl OpenAiSetting {
             reasoning_effort: section.reasoning_effort.clone(),
             temperature: section.temperature,
             top_p: section.top_p,
-            stream: section.stream.unwrap_or(true),
+            stream,
             extra_body: extra_body.as_object().cloned().unwrap_or_default(),
             headers: section.headers.clone(),
             connect_timeout_ms: millis("connect_timeout_s", section.connect_timeout_s, 10.0)?,
             first_byte_timeout_ms: millis(
                 "first_byte_timeout_s",
                 section.first_byte_timeout_s,
-                600.0,
+                first_byte_s,
             )?,
             idle_timeout_ms: millis("idle_timeout_s", section.idle_timeout_s, 120.0)?,
-            deadline_ms: millis("deadline_s", section.deadline_s, 1_800.0)?,
+            deadline_ms: millis("deadline_s", Some(deadline_s), deadline_s)?,
         })
     }
 }

@@ -131,7 +131,7 @@ const SECTIONS: &[Section] = &[
             setting(
                 "first_byte_timeout_s",
                 "600",
-                "600",
+                "600; without stream deadline_s",
                 "",
                 "Longest wait until the answer begins",
             ),

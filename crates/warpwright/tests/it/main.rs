@@ -9,5 +9,6 @@ mod hostile;
 mod models;
 mod program;
 mod ranking;
+mod server;
 mod task_files;
 mod usage;

@@ -1,0 +1,327 @@
+//! A scripted server in place of a provider: every way in which an answer can fail ends as its
+//! class, with the right money booked, and in words. Caps are kept, whatever happens.
+
+use llm::conformance::{Asked, HttpScript, Play};
+use pipeline::transcript::Usage;
+use serde_json::{Value, json};
+
+use crate::program::{Ended, Program};
+
+const KEY: &str = "sk-do-not-show-me";
+/// Dollars per million tokens: an answer of [`USAGE`] costs 0.002 dollars.
+const PRICE: &str = "{ input = 1.0, output = 10.0 }";
+const USAGE: Usage = Usage::of(1_000, 100);
+const ANSWER_NUSD: i64 = 2_000_000;
+/// A reply that is judged without compiler: the money is what this is about.
+const NO_FENCE: &str = "I would rather not.";
+
+/// Writes a settings file whose model is the server; `more` are further lines of its section.
+fn settings(program: &Program, server: &HttpScript, more: &str) {
+    let text = format!(
+        "default_model = 'served'\n[model.served]\nkind = 'openai'\nmodel = 'm-1'\n\
+         base_url = '{}'\nkey_env = 'SERVED_KEY'\nprice = {PRICE}\noutput_tokens_max = 5000\n\
+         idle_timeout_s = 0.3\nfirst_byte_timeout_s = 0.3\nconnect_timeout_s = 2\n{more}",
+        server.base_url()
+    );
+    std::fs::write(program.path("warpwright.toml"), text).unwrap();
+}
+
+fn call(program: &Program, arguments: &[&str]) -> Ended {
+    let ended = program.call_with(arguments, &[("SERVED_KEY", KEY)]);
+    assert!(!ended.stdout.contains(KEY) && !ended.stderr.contains(KEY), "the key was shown");
+    ended
+}
+
+fn status(program: &Program) -> Value {
+    program.call(&["status", "@last", "--json"]).closing()
+}
+
+fn answer() -> Play {
+    Play::stream(&[NO_FENCE], Some(USAGE))
+}
+
+fn error(status: u16, headers: &[(&str, &str)], body: &Value) -> Play {
+    Play::response(status, headers, &body.to_string())
+}
+
+/// What one row of failures must lead to: calls that failed at no cost, calls that were lost, and
+/// what is said.
+struct Row {
+    name: &'static str,
+    plays: Vec<Play>,
+    failed: u64,
+    lost: u64,
+    words: &'static str,
+}
+
+fn row(name: &'static str, plays: Vec<Play>, failed: u64, lost: u64, words: &'static str) -> Row {
+    Row { name, plays, failed, lost, words }
+}
+
+fn rows() -> Vec<Row> {
+    let limited = json!({"error": {"message": "slow down", "code": 429}});
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
+    let half = format!("{head}content-length: 900\r\n\r\ndata: {{\"choices\":[{{\"del");
+    let empty = json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 0}});
+    let html = "<html><title>502 Bad Gateway</title><body>nginx</body></html>";
+    vec![
+        row("429 with a wait", vec![error(429, &[("retry-after", "0")], &limited)], 1, 0, "slow"),
+        row("429 without a wait", vec![error(429, &[], &limited)], 1, 0, "limiting requests"),
+        row("503 in HTML", vec![Play::response(503, &[], html)], 1, 0, "is not available"),
+        row("502 of a proxy", vec![Play::response(502, &[], html)], 0, 1, "is not available"),
+        row("half a body", vec![Play::raw(half)], 0, 1, "broke off"),
+        row("no choices", vec![Play::json(200, &empty)], 1, 0, "empty"),
+        row("silence before the answer", vec![Play::close().wait(1_500)], 0, 1, "broke off"),
+        row("silence in it", vec![Play::events().piece("data: ").wait(1_500)], 0, 1, "broke off"),
+        row("closed at once", vec![Play::close()], 0, 1, "broke off"),
+    ]
+}
+
+#[test]
+fn every_failure_is_asked_again_with_the_right_money_booked_and_words() {
+    for Row { name, plays, failed, lost, words } in rows() {
+        let program = Program::new();
+        let count = plays.len();
+        let script = plays.into_iter().chain([answer()]).collect();
+        let server = HttpScript::start(script).unwrap();
+        settings(&program, &server, "");
+        let ended = call(&program, &["run", "vector_add", "--attempts", "1", "--dollars", "1"]);
+        assert_eq!(ended.code, Some(0), "{name}: {} {}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains("asking again in "), "{name}: {}", ended.stdout);
+        assert!(ended.stdout.contains(words), "{name}: {}", ended.stdout);
+        assert_eq!(server.count(), count + 1, "{name}");
+        let status = status(&program);
+        assert_eq!(status["settled_nusd"], ANSWER_NUSD, "{name}");
+        let shown = program.call(&["show", "@last:1", "--json"]).closing();
+        let calls = shown["calls"].as_array().unwrap();
+        let states = |state: &str| calls.iter().filter(|it| it["state"] == state).count() as u64;
+        assert_eq!((states("failed"), states("lost")), (failed, lost), "{name}: {shown}");
+        let reserved = calls[0]["reserved_nusd"].as_i64().unwrap();
+        let booked = status["lost_nusd"].as_i64().unwrap();
+        assert_eq!(booked, if lost == 0 { 0 } else { reserved }, "{name}");
+    }
+}
+
+#[test]
+fn answers_of_any_kind_are_attempts() {
+    let finished = |reason: &str, text: &str| {
+        json!({"model": "m-1-0711", "choices": [{"finish_reason": reason,
+            "message": {"content": text, "reasoning": "let me see"}}],
+            "usage": {"prompt_tokens": 1000, "completion_tokens": 100,
+                "completion_tokens_details": {"reasoning_tokens": 60}}})
+    };
+    let refusal = json!({"choices": [{"finish_reason": "stop",
+        "message": {"content": null, "refusal": "not with me"}}],
+        "usage": {"prompt_tokens": 1000, "completion_tokens": 100}});
+    let uncounted = json!({"choices": [{"finish_reason": "stop", "message": {"content": "hm"}}]});
+    for (name, body, words, settled) in [
+        ("cut off", finished("length", "```cuda\nint"), "cut off at the output limit", None),
+        ("unknown ending", finished("tired", "words"), "no ```cuda fence", None),
+        ("refusal", refusal, "the model refused to answer: not with me", None),
+        ("usage missing", uncounted, "no ```cuda fence", Some("reserved")),
+    ] {
+        let program = Program::new();
+        let server = HttpScript::start(vec![Play::json(200, &body)]).unwrap();
+        settings(&program, &server, "stream = false\n");
+        let ended = call(&program, &["run", "vector_add", "--attempts", "1"]);
+        assert_eq!(ended.code, Some(0), "{name}: {} {}", ended.stdout, ended.stderr);
+        assert!(program.verdicts()[0].contains(words), "{name}: {:?}", program.verdicts());
+        let shown = program.call(&["show", "@last:1", "--json"]).closing();
+        let call = &shown["calls"][0];
+        let wanted = match settled {
+            Some(field) => call[format!("{field}_nusd")].as_i64().unwrap(),
+            None => ANSWER_NUSD,
+        };
+        assert_eq!((&call["state"], &call["cost_nusd"]), (&"settled".into(), &wanted.into()));
+        assert_eq!(status(&program)["settled_nusd"], wanted, "{name}");
+    }
+    let program = Program::new();
+    let server = HttpScript::start(vec![Play::json(200, &finished("stop", "words"))]).unwrap();
+    settings(&program, &server, "stream = false\n");
+    call(&program, &["run", "vector_add", "--attempts", "1"]);
+    let shown = program.call(&["show", "@last:1"]).stdout;
+    assert!(shown.contains("let me see") && shown.contains("(60 reasoning)"), "{shown}");
+    assert!(shown.contains("reply, m-1-0711"), "{shown}");
+}
+
+#[test]
+fn what_another_try_cannot_mend_ends_the_run_in_words_and_resumable() {
+    for (play, class, words) in [
+        (Play::response(401, &[], "{\"error\":\"bad key\"}"), "auth", "check the key"),
+        (
+            Play::response(404, &[], "{\"error\":{\"message\":\"no such model\"}}"),
+            "refused",
+            "no such model",
+        ),
+        (
+            Play::response(429, &[], "{\"error\":{\"code\":\"insufficient_quota\"}}"),
+            "no_credit",
+            "top it up",
+        ),
+        (
+            Play::response(429, &[("retry-after", "7200")], "{}"),
+            "rate_limited",
+            "limiting requests",
+        ),
+    ] {
+        let program = Program::new();
+        let server = HttpScript::start(vec![play, answer()]).unwrap();
+        settings(&program, &server, "");
+        let ended = call(&program, &["run", "vector_add", "--attempts", "1", "--json"]);
+        assert_eq!(ended.code, Some(5), "{class}: {} {}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains(&format!("the model cannot go on ({class})")), "{class}");
+        assert!(ended.stdout.contains(words), "{class}: {}", ended.stdout);
+        assert_eq!(server.count(), 1, "{class}");
+        assert_eq!(status(&program)["settled_nusd"], 0);
+        let resumed = call(&program, &["resume"]);
+        assert_eq!(resumed.code, Some(0), "{class}: {} {}", resumed.stdout, resumed.stderr);
+        assert_eq!(status(&program)["settled_nusd"], ANSWER_NUSD);
+    }
+}
+
+#[test]
+fn a_dollar_limit_is_never_crossed_and_can_be_raised() {
+    let program = Program::new();
+    // Each answer is as long as it may be: the worst case happens every time.
+    let server = HttpScript::respond(|asked: &Asked| {
+        let cap = asked.json()["max_completion_tokens"].as_u64().unwrap();
+        Play::stream(&[NO_FENCE], Some(Usage::of(2_000, cap)))
+    });
+    let server = server.unwrap();
+    settings(&program, &server, "");
+    let ended = call(&program, &["run", "vector_add", "--attempts", "50", "--dollars", "0.32"]);
+    assert_eq!(ended.code, Some(5), "{} {}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("the dollar limit leaves no room"), "{}", ended.stdout);
+    let charged = || -> i64 {
+        let caps = server.asked();
+        let caps = caps.iter().map(|it| it.json()["max_completion_tokens"].as_i64().unwrap());
+        caps.map(|cap| 2_000 * 1_000 + cap * 10_000).sum()
+    };
+    let settled = || status(&program)["settled_nusd"].as_i64().unwrap();
+    assert_eq!(settled(), charged());
+    assert!(charged() <= 320_000_000, "{}", charged());
+    // Near the limit the answers get shorter, so that little is left over.
+    let last = server.asked().last().unwrap().json()["max_completion_tokens"].as_u64().unwrap();
+    assert!((4_000..5_000).contains(&last), "{last}");
+    let before = server.count();
+    let resumed = call(&program, &["resume", "--dollars", "0.42"]);
+    assert_eq!(resumed.code, Some(5), "{} {}", resumed.stdout, resumed.stderr);
+    assert!(server.count() > before && charged() <= 420_000_000, "{}", charged());
+    assert_eq!(settled(), charged());
+    let status = program.call(&["status", "@last"]).stdout;
+    assert!(status.contains(" of 0.4200 dollars"), "{status}");
+}
+
+#[test]
+fn token_and_time_limits_stop_before_the_next_question() {
+    let program = Program::new();
+    let server = HttpScript::start(vec![answer()]).unwrap();
+    settings(&program, &server, "");
+    for (flags, words, asked) in [
+        (["--tokens", "5000"], "the token limit leaves no room", 0),
+        (["--hours", "0.01"], "the time is over", 0),
+        (["--tokens", "100000"], "the attempt limit was reached", 2),
+    ] {
+        let before = server.count();
+        let arguments = ["run", "vector_add", "--attempts", "2", flags[0], flags[1]];
+        let ended = call(&program, &arguments);
+        assert!(ended.stdout.contains(words), "{flags:?}: {} {}", ended.stdout, ended.stderr);
+        assert_eq!(ended.code, Some(if asked == 0 { 5 } else { 0 }));
+        assert_eq!(server.count() - before, asked, "{flags:?}");
+    }
+}
+
+#[test]
+fn a_model_that_ignores_its_limit_is_found_out() {
+    let program = Program::new();
+    let play = Play::stream(&[NO_FENCE], Some(Usage::of(1_000, 6_000)));
+    let server = HttpScript::start(vec![play]).unwrap();
+    settings(&program, &server, "");
+    let ended = call(&program, &["run", "vector_add", "--attempts", "9", "--dollars", "9"]);
+    assert_eq!(ended.code, Some(5), "{} {}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("6000 tokens where 5000 were allowed"), "{}", ended.stdout);
+    assert_eq!(server.count(), 1);
+    assert_eq!(status(&program)["settled_nusd"], 1_000 * 1_000 + 6_000 * 10_000);
+}
+
+#[test]
+fn what_the_server_charged_is_settled_or_lost_whenever_the_program_dies() {
+    for at in ["asked:1", "sent:1", "submitted:1", "ticketed:1", "replied:1", "closed:1", "asked:2"]
+    {
+        let program = Program::new();
+        let server = HttpScript::start(vec![answer()]).unwrap();
+        settings(&program, &server, "");
+        let arguments = ["run", "vector_add", "--attempts", "2", "--dollars", "1"];
+        let environment = [("SERVED_KEY", KEY), ("WARPWRIGHT_KILL_AT", at)];
+        let ended = program.call_with(&arguments, &environment);
+        assert_eq!(ended.signal, Some(9), "{at}: {} {}", ended.stdout, ended.stderr);
+        let resumed = call(&program, &["resume"]);
+        assert_eq!(resumed.code, Some(0), "{at}: {} {}", resumed.stdout, resumed.stderr);
+        let status = status(&program);
+        assert_eq!(status["settled_nusd"], 2 * ANSWER_NUSD, "{at}");
+        let lost = status["lost_nusd"].as_i64().unwrap();
+        // A request that a kill cut short may or may not have reached the server.
+        let sent = ["sent:1", "submitted:1", "ticketed:1"].contains(&at);
+        assert_eq!(lost > 0, sent, "{at}");
+        let charged = server.count();
+        assert!(charged == 2 || (sent && charged == 3), "{at}: {charged}");
+        assert_eq!(program.call(&["ledger", "verify"]).code, Some(0));
+    }
+}
+
+#[test]
+fn the_key_is_sent_and_stored_nowhere() {
+    let program = Program::new();
+    let server = HttpScript::start(vec![answer()]).unwrap();
+    settings(&program, &server, "reasoning_effort = 'low'\n[model.served.extra_body]\nseed = 7\n");
+    let ended = call(&program, &["run", "vector_add", "--attempts", "1"]);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.stdout, ended.stderr);
+    let asked = &server.asked()[0];
+    assert_eq!(asked.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+    let body = asked.json();
+    assert_eq!((&body["model"], &body["seed"]), (&"m-1".into(), &7.into()));
+    assert_eq!(body["reasoning_effort"], "low");
+    let stored = std::fs::read(program.ledger()).unwrap();
+    assert!(!stored.windows(KEY.len()).any(|window| window == KEY.as_bytes()));
+    let without = program.call(&["run", "vector_add", "--attempts", "1"]);
+    assert_eq!(without.code, Some(2), "{}", without.stdout);
+    assert!(without.stderr.contains("set the environment variable SERVED_KEY"));
+}
+
+#[test]
+fn the_doctor_asks_one_small_question() {
+    let fences =
+        "```cuda\nextern \"C\" __global__ void probe() {}\n```\n\n```toml\nplan = 1\n```\n";
+    for (play, code, parts) in [
+        (
+            Play::stream(&[fences], Some(Usage::of(60, 40))),
+            0,
+            ["both fences are read", "cost of this question: 0.0004 dollars"],
+        ),
+        (Play::stream(&[fences], None), 4, ["NO  usage", "booked at its worst case"]),
+        (Play::stream(&["no"], Some(Usage::of(60, 40))), 4, ["NO  reply format", "60 in"]),
+        (Play::response(401, &[], "{}"), 4, ["NO  answer", "check the key"]),
+    ] {
+        let program = Program::new();
+        let server = HttpScript::start(vec![play]).unwrap();
+        settings(&program, &server, "");
+        let ended = call(&program, &["doctor", "--model", "served"]);
+        assert_eq!(ended.code, Some(code), "{} {}", ended.stdout, ended.stderr);
+        for part in parts {
+            assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
+        }
+        assert_eq!(server.asked()[0].json()["max_completion_tokens"], 2_000);
+        assert!(!program.ledger().exists());
+    }
+}
+
+#[test]
+fn a_dollar_limit_needs_a_price_and_says_which_lines_mend_it() {
+    let program = Program::new();
+    let text = "[model.x]\nkind = 'openai'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:9/v1'\n";
+    std::fs::write(program.path("warpwright.toml"), text).unwrap();
+    let ended = program.call(&["run", "vector_add", "--model", "x", "--dollars", "1"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(ended.stderr.contains("price = { input = 1.25"), "{}", ended.stderr);
+    assert!(!program.ledger().exists());
+}
