@@ -3,7 +3,8 @@
 //! No times come out of here. Start at [`SimDevice::new`].
 
 use ptx_sim::{
-    BlockSelection, DecodeError, Launch, LaunchReport, Machine, Outcome, Program, Target, TrapKind,
+    BlockSelection, DecodeError, FindingKind, Launch, LaunchReport, Machine, Outcome, Program,
+    Target, TrapKind,
 };
 
 use crate::execute::{
@@ -30,6 +31,12 @@ impl SimDevice {
             .ok_or_else(|| DeviceError::Failed(format!("the simulator does not know `{arch}`")))?;
         Ok(Self { machine: Machine::new(target), program: None, launch_budget })
     }
+}
+
+/// Limits of an architecture such as `sm_90a`; `None` when the simulator does not know it.
+#[must_use]
+pub fn limits(arch: &str) -> Option<Target> {
+    Target::for_arch(arch)
 }
 
 impl Device for SimDevice {
@@ -88,7 +95,12 @@ impl Device for SimDevice {
     fn launch(&mut self, launch: &KernelLaunch<'_>) -> Result<Launched, DeviceError> {
         if launch.cluster != [1, 1, 1] {
             let end = LaunchEnd::Unsupported("clusters are not simulated".to_owned());
-            return Ok(Launched { end, counters: None, remarks: Vec::new() });
+            return Ok(Launched {
+                end,
+                counters: None,
+                remarks: Vec::new(),
+                printed: String::new(),
+            });
         }
         let program = self.program.as_ref().ok_or(DeviceError::NotLoaded)?;
         let blocks = launch
@@ -126,16 +138,25 @@ fn launched(report: LaunchReport) -> Launched {
     let end = match report.outcome {
         Outcome::Completed => LaunchEnd::Completed,
         Outcome::Refused(why) => LaunchEnd::Refused(why),
-        Outcome::Trapped(trap) => {
-            LaunchEnd::Faulted { fault: fault(trap.kind), message: trap.message }
-        }
+        Outcome::Trapped(trap) => LaunchEnd::Faulted {
+            fault: fault(trap.kind),
+            message: trap.message,
+            site: Some(Box::new(trap.site)),
+        },
     };
     let remarks = report.findings.into_iter().map(|finding| Remark {
         severity: finding.kind.severity(),
         message: finding.message,
         count: finding.count,
+        past_end: finding.kind == FindingKind::PaddingRead,
+        site: Some(Box::new(finding.site)),
     });
-    Launched { end, counters: Some(report.counters), remarks: remarks.collect() }
+    Launched {
+        end,
+        counters: Some(report.counters),
+        remarks: remarks.collect(),
+        printed: report.printed,
+    }
 }
 
 fn fault(kind: TrapKind) -> Fault {

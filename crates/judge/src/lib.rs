@@ -13,6 +13,7 @@ mod error;
 mod evaluate;
 mod limits;
 mod reference;
+mod simulate;
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -26,6 +27,8 @@ use pipeline::digest::Digest;
 use pipeline::inputs::{GENERATOR_VERSION, MasterSeed};
 pub use reference::{GoldenDeviation, GoldenReport};
 pub use sandbox::CancelFlag;
+pub use simulate::outputs::{Cause, Difference, Differences, SimulatedOutput};
+pub use simulate::{Content, Simulation, SimulationReport, Tensor};
 
 /// What a judge is made of.
 #[derive(Clone, Debug)]

@@ -7,6 +7,10 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::environment;
 
+mod simulate;
+
+pub(crate) use simulate::SimulateArgs;
+
 /// Writes and improves CUDA kernels with a language model, judged so that the numbers hold.
 #[derive(Debug, Parser)]
 #[command(name = "warpwright", version = version(), after_help = EXIT_CODES)]
@@ -57,6 +61,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Judge one kernel of your own: a reply (.md) or a folder with kernel.cu and plan.toml
     Evaluate(EvaluateArgs),
+    /// Check any CUDA kernel without a GPU: run it on the simulator, every access checked
+    Simulate(SimulateArgs),
     /// Go on with a run that was interrupted, killed, or whose model could not go on
     Resume(ResumeArgs),
     /// List the runs, or show where one stands

@@ -7,6 +7,7 @@ mod ledger;
 mod manual;
 mod report;
 mod show;
+mod simulate;
 mod status;
 mod tasks;
 mod toolchains;
@@ -22,6 +23,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Demo => drive::demo(&places).await,
         Command::Run(args) => drive::run(&places, &args).await,
         Command::Evaluate(args) => drive::evaluate(&places, &args).await,
+        Command::Simulate(args) => simulate::perform(&places, args).await,
         Command::Resume(args) => drive::resume(&places, &args).await,
         Command::Status(args) => status::perform(&places, args.selector.as_deref()).await,
         Command::Show(args) => show::perform(&places, args.selector.as_deref()).await,

@@ -66,7 +66,7 @@ fn only_a_simulator_can_tell() {
     let shared = "extern \"C\" __global__ void kernel(unsigned* y) {
         __shared__ volatile unsigned word; y[0] = word; }";
     let fault = |source, access| match run(source, access, 1, None).0.end {
-        LaunchEnd::Faulted { fault, message } => (fault, message),
+        LaunchEnd::Faulted { fault, message, .. } => (fault, message),
         other => panic!("{other:?}"),
     };
     let (kind, message) = fault(write, Access::ReadOnly);
