@@ -59,7 +59,11 @@ pub struct Image<'a> {
 pub enum LoadEnd {
     Loaded,
     /// The device cannot run this module; names the instruction.
-    Unsupported(String),
+    Unsupported {
+        what: String,
+        /// The instruction's place in the source, where it is known.
+        site: Option<Box<ptx_sim::Site>>,
+    },
 }
 
 /// What device code may do with a buffer.

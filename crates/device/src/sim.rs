@@ -4,7 +4,7 @@
 
 use ptx_sim::{
     BlockSelection, DecodeError, FindingKind, Launch, LaunchReport, Machine, Outcome, Program,
-    Target, TrapKind,
+    Site, Target, TrapKind,
 };
 
 use crate::execute::{
@@ -33,6 +33,25 @@ impl SimDevice {
     }
 }
 
+fn lacking(why: &str, site: Option<Site>) -> LoadEnd {
+    let source = site.as_ref().and_then(|site| site.source.as_ref());
+    let place = source.map_or_else(String::new, |source| format!(", at {source}"));
+    LoadEnd::Unsupported { what: format!("{why}{place}"), site: site.map(Box::new) }
+}
+
+fn unsupported_site(error: DecodeError) -> Option<Site> {
+    let DecodeError::Unsupported { instruction, ptx_line, source_location, kernel } = error else {
+        return None;
+    };
+    Some(Site {
+        kernel,
+        source: source_location,
+        ptx_line,
+        ptx_text: instruction,
+        ..Site::default()
+    })
+}
+
 /// Limits of an architecture such as `sm_90a`; `None` when the simulator does not know it.
 #[must_use]
 pub fn limits(arch: &str) -> Option<Target> {
@@ -44,12 +63,15 @@ impl Device for SimDevice {
         // The compiler accepted this module, so what cannot be read or decoded is lacking here.
         let module = match ptx_sim::syntax::parse(image.ptx) {
             Ok(module) => module,
-            Err(error) => return Ok(LoadEnd::Unsupported(error.to_string())),
+            Err(error) => return Ok(lacking(&error.to_string(), None)),
         };
         let program = match Program::decode(&module, entries) {
             Ok(program) => program,
-            Err(error @ (DecodeError::Unsupported { .. } | DecodeError::Malformed { .. })) => {
-                return Ok(LoadEnd::Unsupported(error.to_string()));
+            Err(error @ DecodeError::Malformed { .. }) => {
+                return Ok(lacking(&error.to_string(), None));
+            }
+            Err(error @ DecodeError::Unsupported { .. }) => {
+                return Ok(lacking(&error.to_string(), unsupported_site(error)));
             }
             Err(error @ DecodeError::NoEntry { .. }) => {
                 return Err(DeviceError::Module(error.to_string()));

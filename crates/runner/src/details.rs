@@ -24,12 +24,12 @@ pub(crate) fn noted(remark: Remark, launch: &Launch, detailed: bool) -> Noted {
             count: remark.count,
         },
         past_end: remark.past_end,
-        place: site.map(|site| place(&site, launch)),
+        place: site.map(|site| place(&site, launch.grid, launch.block)),
     }
 }
 
 /// A site with the coordinates of its block and of the first thread concerned.
-pub(crate) fn place(site: &Site, launch: &Launch) -> Place {
+pub(crate) fn place(site: &Site, grid: [u32; 3], block: [u32; 3]) -> Place {
     let short = |text: &str| capped(text, PLACE_TEXT_BYTES_MAX);
     let lane = if site.lanes == 0 { 0 } else { site.lanes.trailing_zeros() };
     let thread = u64::from(site.warp) * 32 + u64::from(lane);
@@ -39,8 +39,8 @@ pub(crate) fn place(site: &Site, launch: &Launch) -> Place {
         source: site.source.as_ref().map(|source| (short(&source.file), source.line)),
         inlined_at: inlined.take(INLINED_AT_MAX).map(|(file, line)| (short(file), *line)).collect(),
         instruction: short(&site.ptx_text),
-        block: coordinates(site.block, launch.grid),
-        thread: coordinates(thread, launch.block),
+        block: coordinates(site.block, grid),
+        thread: coordinates(thread, block),
         buffer: site.buffer.as_deref().map(short),
         offset: site.offset,
         bytes: site.size,

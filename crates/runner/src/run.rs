@@ -156,7 +156,9 @@ impl<'a> Session<'a> {
         }
         Ok(match self.device.load(image, &entries)? {
             LoadEnd::Loaded => None,
-            LoadEnd::Unsupported(what) => {
+            LoadEnd::Unsupported { what, site } => {
+                let site = site.filter(|_| self.detailed);
+                self.place = site.map(|site| details::place(&site, [1; 3], [1; 3]));
                 Some(RunEnd::Unsupported(capped(&what, MESSAGE_BYTES_MAX)))
             }
         })
@@ -282,7 +284,7 @@ impl<'a> Session<'a> {
         if detailed {
             self.printed.push_str(&launched.printed);
             if let LaunchEnd::Faulted { site: Some(site), .. } = &launched.end {
-                self.place = Some(details::place(site, launch));
+                self.place = Some(details::place(site, launch.grid, launch.block));
             }
         }
         run_end(launched.end)

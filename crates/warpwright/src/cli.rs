@@ -7,8 +7,10 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::environment;
 
+mod scaffold;
 mod simulate;
 
+pub(crate) use scaffold::TaskNewArgs;
 pub(crate) use simulate::SimulateArgs;
 
 /// Writes and improves CUDA kernels with a language model, judged so that the numbers hold.
@@ -154,6 +156,8 @@ pub(crate) struct SelectArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {
+    /// Make a task folder of your own from a working example
+    New(TaskNewArgs),
     /// Let a task prove itself: golden case, wrong kernels, and mutants of its reference
     Check {
         /// Built-in tasks or task folders; all built-in ones when none is named

@@ -6,6 +6,7 @@ mod ending;
 mod ledger;
 mod manual;
 mod report;
+mod scaffold;
 mod show;
 mod simulate;
 mod status;
@@ -31,6 +32,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Ledger(LedgerCommand::Verify(args)) => {
             ledger::verify(&places, args.selector.as_deref()).await
         }
+        Command::Task(TaskCommand::New(args)) => scaffold::make(&args),
         Command::Task(TaskCommand::Check { tasks }) => tasks::check(&places, &tasks).await,
         Command::Toolchain(ToolchainCommand::Install) => toolchains::install(&places),
         Command::Toolchain(ToolchainCommand::List) => toolchains::list(&places),

@@ -91,7 +91,9 @@ fn what_it_lacks_is_named() {
     let module = module(source, &["kernel"]);
     let mut device = SimDevice::new("sm_90a", BUDGET).unwrap();
     match device.load(&module.image(), &["kernel"]).unwrap() {
-        LoadEnd::Unsupported(what) => assert!(what.contains("wgmma.fence.sync.aligned"), "{what}"),
+        LoadEnd::Unsupported { what, .. } => {
+            assert!(what.contains("wgmma.fence.sync.aligned"), "{what}")
+        }
         LoadEnd::Loaded => panic!("wgmma was accepted"),
     }
 }

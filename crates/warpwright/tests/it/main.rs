@@ -7,5 +7,7 @@ mod demo;
 mod hostile;
 mod program;
 mod ranking;
+mod scaffold;
+mod simulate;
 mod task_files;
 mod usage;

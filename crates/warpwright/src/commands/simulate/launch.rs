@@ -167,6 +167,18 @@ impl Session {
                 self.fitting(kernel)
             )));
         }
+        for (index, argument) in self.declared.arguments.iter().enumerate() {
+            if let (Some(written), Given::Integer(text)) = (kernel.pointer(index), &argument.given)
+            {
+                return Err(bad_input(format!(
+                    "argument {} of `{}` is `{written}`, a buffer, but {}={text} is an integer; {}",
+                    index + 1,
+                    kernel.name,
+                    argument.name,
+                    self.fitting(kernel)
+                )));
+            }
+        }
         let by_value =
             params.iter().position(|param| matches!(param.kind, ParamKind::Bytes { .. }));
         by_value.map_or(Ok(()), |index| {

@@ -86,6 +86,11 @@ impl Listed<'_> {
         words
     }
 
+    /// The parameter as declared, when that is a pointer.
+    pub(crate) fn pointer(&self, index: usize) -> Option<&str> {
+        self.written(index).filter(|written| written.contains(['*', '[', '&']))
+    }
+
     fn written(&self, index: usize) -> Option<&str> {
         self.declared?.params.get(index).map(String::as_str)
     }

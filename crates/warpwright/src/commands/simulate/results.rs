@@ -129,8 +129,13 @@ impl<'a> Printer<'a> {
                  memory, and with warps and blocks in the opposite order",
             );
         }
-        if let Some(place) = &report.place {
-            self.place(place, shaped);
+        match (&report.end, &report.place) {
+            (_, None) => {}
+            // Nothing ran: the instruction has a place in the source and none in the grid.
+            (RunEnd::Unsupported(_), Some(place)) => {
+                self.excerpt(place).iter().for_each(|line| terminal::line(line));
+            }
+            (_, Some(place)) => self.place(place, shaped),
         }
         if let Some(advice) = advice(&report.end, report.place.as_ref(), plan) {
             terminal::line(&format!("  {advice}"));
@@ -217,7 +222,8 @@ impl<'a> Printer<'a> {
 
     /// The table of counts.
     pub(super) fn counts(&self, report: &SimulationReport) {
-        let Some(counters) = &report.counters else { return };
+        let counters = report.counters.as_ref().filter(|counts| counts.warp_instructions > 0.0);
+        let Some(counters) = counters else { return };
         terminal::line("\nCounts of the first run (these are counts, never times):");
         for line in counts::table(counters) {
             terminal::line(&format!("  {line}"));
@@ -226,11 +232,12 @@ impl<'a> Printer<'a> {
 
     /// The last line.
     pub(super) fn ending(&self, outcome: &Outcome) {
-        if outcome.exit == Exit::Done {
-            terminal::line("\nClean: nothing wrong was found on these inputs.");
-        } else {
-            terminal::line(&format!("\nNot clean: {}", terminal::plain(&outcome.reason)));
-        }
+        let reason = terminal::plain(&outcome.reason);
+        terminal::line(&match outcome.exit {
+            Exit::Done => "\nClean: nothing wrong was found on these inputs.".to_owned(),
+            Exit::NotAvailable => format!("\nNot checked: {reason}"),
+            _ => format!("\nNot clean: {reason}"),
+        });
     }
 }
 
