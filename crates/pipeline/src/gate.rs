@@ -36,8 +36,8 @@ pub fn gate(facts: &BuildFacts, plan: &Plan, task: &Task) -> Vec<Rejection> {
     found
 }
 
-/// What of a plan's arguments does not fit the kernels' parameters: count, kind and width. `scalars`
-/// are the float scalars that there are, for hints.
+/// What of a plan's arguments does not fit the kernels' parameters: count, kind and width.
+/// `scalars` are the float scalars that there are, for hints.
 #[must_use]
 pub fn check_arguments(facts: &BuildFacts, plan: &Plan, scalars: &[&str]) -> Vec<Rejection> {
     let mut found = Vec::new();

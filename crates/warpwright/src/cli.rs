@@ -64,7 +64,7 @@ pub(crate) enum Command {
     /// Judge one kernel of your own: a reply (.md) or a folder with kernel.cu and plan.toml
     Evaluate(EvaluateArgs),
     /// Check any CUDA kernel without a GPU: run it on the simulator, every access checked
-    Simulate(SimulateArgs),
+    Simulate(Box<SimulateArgs>),
     /// Go on with a run that was interrupted, killed, or whose model could not go on
     Resume(ResumeArgs),
     /// List the runs, or show where one stands

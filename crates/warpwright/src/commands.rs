@@ -24,7 +24,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Demo => drive::demo(&places).await,
         Command::Run(args) => drive::run(&places, &args).await,
         Command::Evaluate(args) => drive::evaluate(&places, &args).await,
-        Command::Simulate(args) => simulate::perform(&places, args).await,
+        Command::Simulate(args) => simulate::perform(&places, *args).await,
         Command::Resume(args) => drive::resume(&places, &args).await,
         Command::Status(args) => status::perform(&places, args.selector.as_deref()).await,
         Command::Show(args) => show::perform(&places, args.selector.as_deref()).await,

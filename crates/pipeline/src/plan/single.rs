@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::form::{Algorithm, PlanForm, StepForm};
+use super::names::check_kernel_name;
 use super::{Checker, Plan, PlanError};
 use crate::task::signature::Signature;
 use crate::task::spec::Precision;
@@ -18,6 +19,14 @@ pub struct SingleLaunch {
     pub cooperative: bool,
     /// Names of buffers and scalars, or integer expressions.
     pub args: Vec<String>,
+}
+
+/// Whether a kernel may be named so in a plan.
+///
+/// # Errors
+/// How a name is written.
+pub fn check_kernel(name: &str) -> Result<(), PlanError> {
+    check_kernel_name("kernel", name)
 }
 
 impl Plan {

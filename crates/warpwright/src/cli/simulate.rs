@@ -48,7 +48,7 @@ pub(crate) struct SimulateArgs {
     ///   'y=out:f32[1024]'     an output: it starts as garbage, and unwritten elements are found
     ///   'y=inout:f32[8]:zeros'   a buffer that the kernel reads and writes
     ///
-    /// Types: f64 f32 f16 bf16 e4m3 e5m2 i64 i32 i16 i8 u64 u32 u16 u8 bool (also float, half, int).
+    /// Types: f64 f32 f16 bf16 e4m3 e5m2 i64 i32 i16 i8 u64 u32 u16 u8 bool; also float, half, int.
     #[arg(long, value_name = "NAME=VALUE", verbatim_doc_comment, help_heading = VALUES)]
     pub(crate) arg: Vec<String>,
     /// An integer that shapes, --grid, --block and a plan may name, and no argument of the kernel
@@ -66,7 +66,7 @@ pub(crate) struct SimulateArgs {
     /// Write such a buffer to a file: raw bytes, or with its shape when FILE ends in .npy
     #[arg(long, value_name = "NAME=FILE", help_heading = RESULTS)]
     pub(crate) out: Vec<String>,
-    /// The architecture to compile for and simulate: 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121
+    /// The architecture to compile for: 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121
     #[arg(long, value_name = "SM", default_value = "90", help_heading = LIMITS)]
     pub(crate) sm: String,
     /// Warp instructions that one launch may execute before it counts as endless

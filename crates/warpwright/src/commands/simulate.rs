@@ -19,6 +19,7 @@ use pipeline::device_facts::DeviceFacts;
 use pipeline::launch::ResolvedPlan;
 use pipeline::limits::{PLAN_BYTES_MAX, SOURCE_BYTES_MAX};
 use pipeline::plan::Plan;
+use pipeline::plan::single::check_kernel;
 
 use crate::cli::SimulateArgs;
 use crate::outcome::{Outcome, bad_input};
@@ -51,6 +52,12 @@ struct Ready {
 /// Compiles, launches and reports.
 pub(crate) async fn perform(places: &Places, args: SimulateArgs) -> anyhow::Result<Outcome> {
     let source = read_text(&args.source, SOURCE_BYTES_MAX as u64)?;
+    if source.contains('\0') {
+        return Err(bad_input(format!("{} holds a NUL byte", args.source.display())));
+    }
+    if let Some(kernel) = &args.kernel {
+        check_kernel(kernel).map_err(bad_input)?;
+    }
     let device = device_facts(&args.sm)?;
     let declared = Declared::read(&args.arg, &args.dim, &args.define, &device)?;
     check_results(&args, &declared)?;
@@ -89,8 +96,8 @@ impl Session {
         printer.launches(&ready.build, &ready.plan, &self.device);
         let report = self.simulate(&ready, &shaped)?;
         let outcome = printer.report(&report, &shaped, &ready.plan);
-        self.print_values(&printer, &report, &shaped)?;
-        self.write_files(&report, &shaped)?;
+        self.print_values(&printer, &report)?;
+        self.write_files(&printer, &report, &shaped)?;
         printer.counts(&report);
         printer.ending(&outcome);
         let json = serde_json::to_value(&report)?;
@@ -130,37 +137,33 @@ impl Session {
         Ok(self.judge.simulate(&simulation, &CancelFlag::default())?)
     }
 
-    fn print_values(
+    fn print_values(&self, printer: &Printer<'_>, report: &SimulationReport) -> anyhow::Result<()> {
+        for text in &self.args.print {
+            let (name, count) = printed(text)?;
+            match report.outputs.iter().find(|output| output.name == name) {
+                Some(output) => printer.values(output, count),
+                None => printer.no_values(name),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_files(
         &self,
         printer: &Printer<'_>,
         report: &SimulationReport,
         shaped: &[Shaped],
     ) -> anyhow::Result<()> {
-        for text in &self.args.print {
-            let (name, count) = printed(text)?;
-            let output = report.outputs.iter().find(|output| output.name == name);
-            if let (Some(output), Some(_)) = (output, shape_of(shaped, name)) {
-                printer.values(output, count);
-            }
-        }
-        Ok(())
-    }
-
-    fn write_files(&self, report: &SimulationReport, shaped: &[Shaped]) -> anyhow::Result<()> {
         for text in &self.args.out {
             let (name, path) = written(text)?;
             let output = report.outputs.iter().find(|output| output.name == name);
-            if let (Some(output), Some(shape)) = (output, shape_of(shaped, name)) {
-                contents::write(&path, output, shape)?;
+            match (output, shaped.iter().find(|shaped| shaped.tensor.name == name)) {
+                (Some(output), Some(shaped)) => contents::write(&path, output, &shaped.shape)?,
+                (None, _) | (_, None) => printer.no_values(name),
             }
         }
         Ok(())
     }
-}
-
-fn shape_of<'a>(shaped: &'a [Shaped], name: &str) -> Option<&'a [u64]> {
-    let found = shaped.iter().find(|shaped| shaped.tensor.name == name)?;
-    Some(&found.shape)
 }
 
 /// Refuses `--print` and `--out` of what no kernel writes, before anything runs.

@@ -7,9 +7,12 @@ use crate::program::Program;
 
 #[test]
 fn every_example_proves_itself() {
-    for (name, like) in
-        [("my_gelu", "elementwise"), ("my_norm", "rowwise"), ("my_gemm", "gemm"), ("sums", "reduce_sum_rows")]
-    {
+    for (name, like) in [
+        ("my_gelu", "elementwise"),
+        ("my_norm", "rowwise"),
+        ("my_gemm", "gemm"),
+        ("sums", "reduce_sum_rows"),
+    ] {
         let program = Program::new();
         let made = program.call(&["task", "new", name, "--like", like, "--json"]);
         assert_eq!(made.code, Some(0), "{}", made.stderr);

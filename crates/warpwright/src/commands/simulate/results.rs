@@ -220,6 +220,11 @@ impl<'a> Printer<'a> {
         terminal::line(&format!("\n{}[:{shown}] = {}", output.name, values.join(" ")));
     }
 
+    /// Says why a buffer is not shown.
+    pub(super) fn no_values(&self, name: &str) {
+        terminal::line(&format!("\n{name} is not shown: the runs did not complete"));
+    }
+
     /// The table of counts.
     pub(super) fn counts(&self, report: &SimulationReport) {
         let counters = report.counters.as_ref().filter(|counts| counts.warp_instructions > 0.0);
