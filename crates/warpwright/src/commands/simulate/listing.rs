@@ -40,12 +40,26 @@ pub(crate) fn of_entry<'a>(
     let plain = declared.filter(|kernel| kernel.template.is_none() && !overloaded);
     let name = match (asked, plain) {
         (Some((asked, _)), _) => asked.clone(),
-        // A kernel in a namespace is found by its mangled name only.
         (None, Some(kernel)) if !entry.name.starts_with("_ZN") => kernel.name.clone(),
-        (None, _) => entry.name.clone(),
+        (None, _) => nested(&entry.name).unwrap_or_else(|| entry.name.clone()),
     };
     let declared = declared.filter(|kernel| kernel.params.len() == entry.params.len());
     Listed { name, entry, declared }
+}
+
+/// `a::k` of `_ZN1a1kEPix`: the name of a kernel in namespaces.
+fn nested(mangled: &str) -> Option<String> {
+    let mut rest = mangled.strip_prefix("_ZN")?;
+    let mut parts = Vec::new();
+    while !rest.starts_with('E') {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let length = rest[..digits].parse().ok()?;
+        let (part, after) = rest[digits..].split_at_checked(length)?;
+        // What is in a namespace without a name is found without one.
+        parts.extend((!part.starts_with('_')).then_some(part));
+        rest = after;
+    }
+    (!parts.is_empty()).then(|| parts.join("::"))
 }
 
 /// True when an entry is the kernel of that name, plain or mangled.
@@ -163,7 +177,7 @@ fn element_type(written: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{example_argument, is_of, quoted};
+    use super::{example_argument, is_of, nested, quoted};
     use pipeline::build::{ParamFacts, ParamKind};
 
     #[test]
@@ -193,5 +207,14 @@ mod tests {
         assert!(is_of("add", "_Z3addPKfPfi") && is_of("add", "add") && !is_of("add", "adder"));
         assert_eq!(quoted("tile<64, float>"), "'tile<64, float>'");
         assert_eq!(quoted("n=1024"), "n=1024");
+        for (mangled, name) in [
+            ("_ZN1a1kEPix", Some("a::k")),
+            ("_ZN12_GLOBAL__N_14kernEv", Some("kern")),
+            ("_ZN1a1kILi4EEEvPi", None),
+            ("_ZN9a", None),
+            ("_Z1kv", None),
+        ] {
+            assert_eq!(nested(mangled).as_deref(), name, "{mangled}");
+        }
     }
 }

@@ -18,11 +18,12 @@ pub(super) const MISFITS: [Row; 16] = [
     },
     Row {
         name: "several kernels",
-        source: "__global__ void a(int n) {} extern \"C\" __global__ void b(float v) {}
+        source: "namespace o { __global__ void a(int n) {} }
+                 extern \"C\" __global__ void b(float v) {}
                  template <int N> __global__ void c() {}",
         flags: "",
         code: 2,
-        parts: &["2 kernels", "--kernel a ", "--kernel b ", "c is a template <int N>"],
+        parts: &["2 kernels", "--kernel o::a ", "--kernel b ", "c is a template <int N>"],
     },
     Row {
         name: "several kernels and none named",
