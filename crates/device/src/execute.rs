@@ -59,7 +59,11 @@ pub struct Image<'a> {
 pub enum LoadEnd {
     Loaded,
     /// The device cannot run this module; names the instruction.
-    Unsupported(String),
+    Unsupported {
+        what: String,
+        /// The instruction's place in the source, where it is known.
+        site: Option<Box<ptx_sim::Site>>,
+    },
 }
 
 /// What device code may do with a buffer.
@@ -101,6 +105,8 @@ pub struct Launched {
     /// Counts, where the device counts.
     pub counters: Option<ptx_sim::Counters>,
     pub remarks: Vec<Remark>,
+    /// What `printf` wrote, capped; empty where the device does not catch it.
+    pub printed: String,
 }
 
 /// How a launch ended.
@@ -114,6 +120,8 @@ pub enum LaunchEnd {
     Faulted {
         fault: Fault,
         message: String,
+        /// Where, on a device that knows.
+        site: Option<Box<ptx_sim::Site>>,
     },
 }
 
@@ -136,6 +144,10 @@ pub struct Remark {
     pub severity: ptx_sim::Severity,
     pub message: String,
     pub count: u64,
+    /// True for a read behind the end of a buffer, inside the padding that follows it.
+    pub past_end: bool,
+    /// Where it was first noticed, on a device that knows.
+    pub site: Option<Box<ptx_sim::Site>>,
 }
 
 /// Why a device could not do what it was asked.

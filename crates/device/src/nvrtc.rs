@@ -22,7 +22,7 @@ use crate::toolchain::Toolchain;
 use program::Program;
 
 pub use headers::PRELUDE_NAME;
-pub use kernels::declared_kernels;
+pub use kernels::{KernelDeclaration, declared_kernels, kernel_declarations};
 
 /// A loaded compiler.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 //! No times come out of here. Start at [`SimDevice::new`].
 
 use ptx_sim::{
-    BlockSelection, DecodeError, Launch, LaunchReport, Machine, Outcome, Program, Target, TrapKind,
+    BlockSelection, DecodeError, FindingKind, Launch, LaunchReport, Machine, Outcome, Program,
+    Site, Target, TrapKind,
 };
 
 use crate::execute::{
@@ -32,17 +33,45 @@ impl SimDevice {
     }
 }
 
+fn lacking(why: &str, site: Option<Site>) -> LoadEnd {
+    let source = site.as_ref().and_then(|site| site.source.as_ref());
+    let place = source.map_or_else(String::new, |source| format!(", at {source}"));
+    LoadEnd::Unsupported { what: format!("{why}{place}"), site: site.map(Box::new) }
+}
+
+fn unsupported_site(error: DecodeError) -> Option<Site> {
+    let DecodeError::Unsupported { instruction, ptx_line, source_location, kernel } = error else {
+        return None;
+    };
+    Some(Site {
+        kernel,
+        source: source_location,
+        ptx_line,
+        ptx_text: instruction,
+        ..Site::default()
+    })
+}
+
+/// Limits of an architecture such as `sm_90a`; `None` when the simulator does not know it.
+#[must_use]
+pub fn limits(arch: &str) -> Option<Target> {
+    Target::for_arch(arch)
+}
+
 impl Device for SimDevice {
     fn load(&mut self, image: &Image<'_>, entries: &[&str]) -> Result<LoadEnd, DeviceError> {
         // The compiler accepted this module, so what cannot be read or decoded is lacking here.
         let module = match ptx_sim::syntax::parse(image.ptx) {
             Ok(module) => module,
-            Err(error) => return Ok(LoadEnd::Unsupported(error.to_string())),
+            Err(error) => return Ok(lacking(&error.to_string(), None)),
         };
         let program = match Program::decode(&module, entries) {
             Ok(program) => program,
-            Err(error @ (DecodeError::Unsupported { .. } | DecodeError::Malformed { .. })) => {
-                return Ok(LoadEnd::Unsupported(error.to_string()));
+            Err(error @ DecodeError::Malformed { .. }) => {
+                return Ok(lacking(&error.to_string(), None));
+            }
+            Err(error @ DecodeError::Unsupported { .. }) => {
+                return Ok(lacking(&error.to_string(), unsupported_site(error)));
             }
             Err(error @ DecodeError::NoEntry { .. }) => {
                 return Err(DeviceError::Module(error.to_string()));
@@ -88,7 +117,12 @@ impl Device for SimDevice {
     fn launch(&mut self, launch: &KernelLaunch<'_>) -> Result<Launched, DeviceError> {
         if launch.cluster != [1, 1, 1] {
             let end = LaunchEnd::Unsupported("clusters are not simulated".to_owned());
-            return Ok(Launched { end, counters: None, remarks: Vec::new() });
+            return Ok(Launched {
+                end,
+                counters: None,
+                remarks: Vec::new(),
+                printed: String::new(),
+            });
         }
         let program = self.program.as_ref().ok_or(DeviceError::NotLoaded)?;
         let blocks = launch
@@ -126,16 +160,25 @@ fn launched(report: LaunchReport) -> Launched {
     let end = match report.outcome {
         Outcome::Completed => LaunchEnd::Completed,
         Outcome::Refused(why) => LaunchEnd::Refused(why),
-        Outcome::Trapped(trap) => {
-            LaunchEnd::Faulted { fault: fault(trap.kind), message: trap.message }
-        }
+        Outcome::Trapped(trap) => LaunchEnd::Faulted {
+            fault: fault(trap.kind),
+            message: trap.message,
+            site: Some(Box::new(trap.site)),
+        },
     };
     let remarks = report.findings.into_iter().map(|finding| Remark {
         severity: finding.kind.severity(),
         message: finding.message,
         count: finding.count,
+        past_end: finding.kind == FindingKind::PaddingRead,
+        site: Some(Box::new(finding.site)),
     });
-    Launched { end, counters: Some(report.counters), remarks: remarks.collect() }
+    Launched {
+        end,
+        counters: Some(report.counters),
+        remarks: remarks.collect(),
+        printed: report.printed,
+    }
 }
 
 fn fault(kind: TrapKind) -> Fault {

@@ -51,7 +51,10 @@ impl Judge {
     }
 
     /// Compiles a source, without any gate.
-    pub(crate) fn compile(
+    ///
+    /// # Errors
+    /// As [`Judge::build`].
+    pub fn compile(
         &self,
         source: &str,
         tunables: &BTreeMap<String, i64>,

@@ -74,7 +74,7 @@ pub(crate) fn case_reports(
         let Some(run) = runs.next() else { return case_report(trial, CaseStatus::NotRun) };
         let mut report = case_report(trial, CaseStatus::Passed);
         report.counters = run.counters;
-        report.findings = run.findings;
+        report.findings = run.findings.into_iter().map(|noted| noted.finding).collect();
         report.status = match run_failure(run.end) {
             Some((reason, detail)) => CaseStatus::Failed { reason, detail },
             None => {

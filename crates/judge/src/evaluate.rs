@@ -9,7 +9,7 @@ use pipeline::build::BuildFacts;
 use pipeline::candidate::Candidate;
 use pipeline::check::OutputCheck;
 use pipeline::expression::Expression;
-use pipeline::gate::check_values;
+use pipeline::gate::{Integers, check_values};
 use pipeline::inputs::{Distribution, Poison};
 use pipeline::launch::{LaunchError, ResolvedPlan};
 use pipeline::plan::form::Algorithm;
@@ -186,7 +186,8 @@ impl Judge {
                 }
                 Err(error) => return Err(plan_verdict(case, &error.to_string())),
             };
-            check_values(facts, &plan).map_err(|why| plan_verdict(case, &why))?;
+            check_values(facts, &plan, Integers::NonNegative)
+                .map_err(|why| plan_verdict(case, &why))?;
             if runs_here {
                 resolved.plans.push((case, plan));
             }
@@ -279,6 +280,7 @@ impl Judge {
                 .map(|(i, trial)| run_case(evaluation.task, in_place, trial, 2 + 2 * i as u32))
                 .collect(),
             sample,
+            detailed: false,
         };
         let image = image_memfds(build)?;
         let mut bulk: Vec<&Memfd> = image.iter().collect();
@@ -402,6 +404,7 @@ fn run_case(task: &Task, in_place: &[String], trial: &Trial<'_>, first_bulk: u32
         name: output.name.clone(),
         dtype: output.dtype,
         data: trial.outputs.slice(first_bulk + 1, &output.name).unwrap_or(EMPTY),
+        initial: None,
     };
     RunCase {
         plan: trial.plan.clone(),

@@ -14,6 +14,7 @@ mod evaluate;
 mod evaluator;
 mod limits;
 mod reference;
+mod simulate;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,6 +31,8 @@ use pipeline::digest::Digest;
 use pipeline::inputs::{GENERATOR_VERSION, MasterSeed};
 pub use reference::{GoldenDeviation, GoldenReport};
 pub use sandbox::CancelFlag;
+pub use simulate::outputs::{Cause, Difference, Differences, SimulatedOutput};
+pub use simulate::{Content, Simulation, SimulationReport, Tensor};
 
 /// What a judge is made of.
 #[derive(Clone, Debug)]

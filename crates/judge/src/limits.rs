@@ -63,3 +63,5 @@ pub(crate) const VERIFY_LIMITS: ChildLimits = ChildLimits {
     file_bytes: 1 << 20,
     open_files: 128,
 };
+/// Elements of one output that a simulation names, of each kind.
+pub(crate) const ELEMENTS_NAMED_MAX: usize = 8;

@@ -179,6 +179,7 @@ impl Judge {
             name: name.clone(),
             dtype: *dtype,
             data: outputs.slice(3, name).unwrap_or(EMPTY),
+            initial: None,
         };
         RunRequest {
             device: self.device_choice(REFERENCE_LAUNCH_BUDGET),
@@ -194,6 +195,7 @@ impl Judge {
                 reversed: false,
             }],
             sample: None,
+            detailed: false,
         }
     }
 

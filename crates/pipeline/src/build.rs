@@ -86,6 +86,21 @@ pub enum Severity {
     Note,
 }
 
+impl ParamFacts {
+    /// The parameter in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self.kind {
+            ParamKind::Integer if self.width == 8 => "a pointer or a 64-bit integer".to_owned(),
+            ParamKind::Integer => format!("a {}-bit integer", 8 * self.width),
+            ParamKind::Float => format!("a {}-bit float", 8 * self.width),
+            ParamKind::Bytes { align } => {
+                format!("a struct of {} bytes aligned to {align}", self.width)
+            }
+        }
+    }
+}
+
 impl BuildFacts {
     /// The entry that a name expression of the plan means.
     #[must_use]

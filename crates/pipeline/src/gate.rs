@@ -30,10 +30,20 @@ impl Rejection {
 /// The plan's arguments are checked first, since those are mended without touching the kernel.
 #[must_use]
 pub fn gate(facts: &BuildFacts, plan: &Plan, task: &Task) -> Vec<Rejection> {
+    let scalars: Vec<_> = task.spec.scalars.iter().map(|scalar| scalar.name.as_str()).collect();
+    let mut found = check_arguments(facts, plan, &scalars);
+    check_module(facts, plan, &mut found);
+    found
+}
+
+/// What of a plan's arguments does not fit the kernels' parameters: count, kind and width.
+/// `scalars` are the float scalars that there are, for hints.
+#[must_use]
+pub fn check_arguments(facts: &BuildFacts, plan: &Plan, scalars: &[&str]) -> Vec<Rejection> {
     let mut found = Vec::new();
     for (index, kernel) in plan.kernels().enumerate() {
         match facts.entry_of(&kernel.kernel) {
-            Some(entry) => check_step(index, kernel, entry, task, &mut found),
+            Some(entry) => check_step(index, kernel, entry, scalars, &mut found),
             None => found.push(plan_rejection(format!(
                 "no kernel `{}`; the module has {}",
                 kernel.kernel,
@@ -41,20 +51,32 @@ pub fn gate(facts: &BuildFacts, plan: &Plan, task: &Task) -> Vec<Rejection> {
             ))),
         }
     }
-    check_module(facts, plan, &mut found);
     found
+}
+
+/// Integers that a parameter of fewer than 8 bytes may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Integers {
+    /// From 0 to the largest signed value of the width: right whatever the kernel declares.
+    NonNegative,
+    /// From the smallest signed to the largest unsigned value of the width.
+    Any,
 }
 
 /// Checks the integer values of a resolved plan against the widths of the parameters.
 ///
 /// # Errors
 /// The first value that does not fit, with kernel and position.
-pub fn check_values(facts: &BuildFacts, plan: &ResolvedPlan) -> Result<(), String> {
+pub fn check_values(
+    facts: &BuildFacts,
+    plan: &ResolvedPlan,
+    integers: Integers,
+) -> Result<(), String> {
     for step in plan.prepare.iter().chain(&plan.steps) {
         let ResolvedStep::Kernel(launch) = step else { continue };
         let Some(entry) = facts.entry_of(&launch.kernel) else { continue };
         for (i, (value, param)) in launch.args.iter().zip(&entry.params).enumerate() {
-            check_value(value, param)
+            check_value(value, param, integers)
                 .map_err(|why| format!("kernel `{}`, argument {}: {why}", launch.kernel, i + 1))?;
         }
         let threads = launch.block.into_iter().fold(1, u32::saturating_mul);
@@ -72,7 +94,7 @@ fn check_step(
     index: usize,
     kernel: &KernelStep,
     entry: &EntryFacts,
-    task: &Task,
+    scalars: &[&str],
     found: &mut Vec<Rejection>,
 ) {
     let place = format!("kernel step {} (`{}`)", index + 1, kernel.kernel);
@@ -85,14 +107,14 @@ fn check_step(
         return;
     }
     for (i, (arg, param)) in kernel.args.iter().zip(&entry.params).enumerate() {
-        if let Some(why) = mismatch(arg, param, task) {
+        if let Some(why) = mismatch(arg, param, scalars) {
             found.push(plan_rejection(format!("{place}, argument {}: {why}", i + 1)));
         }
     }
 }
 
-fn mismatch(arg: &Arg, param: &ParamFacts, task: &Task) -> Option<String> {
-    let has = describe(param);
+fn mismatch(arg: &Arg, param: &ParamFacts, scalars: &[&str]) -> Option<String> {
+    let has = param.describe();
     match (arg, param.kind) {
         (Arg::Buffer(_), ParamKind::Integer) if param.width == 8 => None,
         (Arg::Buffer(name), _) => {
@@ -110,13 +132,12 @@ fn mismatch(arg: &Arg, param: &ParamFacts, task: &Task) -> Option<String> {
         (Arg::Integer(expression), _) => Some(format!(
             "the kernel takes {has}, the plan gives the integer `{}`{}",
             expression.text(),
-            scalar_hint(param, task)
+            scalar_hint(param, scalars)
         )),
     }
 }
 
-fn scalar_hint(param: &ParamFacts, task: &Task) -> String {
-    let scalars: Vec<_> = task.spec.scalars.iter().map(|scalar| scalar.name.as_str()).collect();
+fn scalar_hint(param: &ParamFacts, scalars: &[&str]) -> String {
     match param.kind {
         ParamKind::Float if scalars.is_empty() => {
             "; this task has no float scalars: pass an integer and convert it".to_owned()
@@ -126,27 +147,20 @@ fn scalar_hint(param: &ParamFacts, task: &Task) -> String {
     }
 }
 
-fn check_value(value: &Value, param: &ParamFacts) -> Result<(), String> {
+fn check_value(value: &Value, param: &ParamFacts, integers: Integers) -> Result<(), String> {
     let Value::Integer(integer) = value else { return Ok(()) };
     if param.width >= 8 {
         return Ok(());
     }
-    let most = (1i64 << (8 * param.width - 1)) - 1;
-    if (0..=most).contains(integer) {
+    let half = 1i64 << (8 * param.width - 1);
+    let (low, most) = match integers {
+        Integers::NonNegative => (0, half - 1),
+        Integers::Any => (-half, 2 * half - 1),
+    };
+    if (low..=most).contains(integer) {
         return Ok(());
     }
-    Err(format!("{integer} does not fit {}; values must be in 0..={most}", describe(param)))
-}
-
-fn describe(param: &ParamFacts) -> String {
-    match param.kind {
-        ParamKind::Integer if param.width == 8 => "a pointer or a 64-bit integer".to_owned(),
-        ParamKind::Integer => format!("a {}-bit integer", 8 * param.width),
-        ParamKind::Float => format!("a {}-bit float", 8 * param.width),
-        ParamKind::Bytes { align } => {
-            format!("a struct of {} bytes aligned to {align}", param.width)
-        }
-    }
+    Err(format!("{integer} does not fit {}; values must be in {low}..={most}", param.describe()))
 }
 
 fn check_module(facts: &BuildFacts, plan: &Plan, found: &mut Vec<Rejection>) {

@@ -6,6 +6,7 @@
 pub mod form;
 mod identity;
 mod names;
+pub mod single;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -47,3 +47,9 @@ pub const NESTING_MAX: usize = 64;
 
 /// Most registers that one function may declare.
 pub const REGISTERS_MAX: u64 = 60_000;
+
+/// Most bytes that one launch may print.
+pub const PRINTED_BYTES_MAX: usize = 16 << 10;
+
+/// Longest string that printing reads, in bytes.
+pub(crate) const PRINTED_TEXT_BYTES_MAX: usize = 4096;

@@ -13,6 +13,8 @@ pub struct LaunchReport {
     pub counters: Counters,
     /// Remarks that did not stop the launch, deduplicated by place and kind.
     pub findings: Vec<Finding>,
+    /// What `printf` wrote, capped.
+    pub printed: String,
     /// What is left of the budget.
     pub warp_instructions_left: u64,
 }
@@ -92,7 +94,7 @@ impl fmt::Display for TrapKind {
 }
 
 /// A place in the program and in the grid.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Site {
     /// Kernel that was launched.
     pub kernel: String,
@@ -160,7 +162,7 @@ pub enum FindingKind {
     MaskNamesExitedLanes,
     /// A shuffle read a lane that does not take part.
     ShuffleFromInactiveLane,
-    /// Printing is counted and dropped.
+    /// More was printed than is kept.
     PrintDropped,
 }
 

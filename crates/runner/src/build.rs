@@ -1,6 +1,8 @@
 //! The build child: source in, PTX, cubin and facts out.
 
-use device::nvrtc::{CompileRequest, Compiled, CompiledImage, KernelResources, Nvrtc, Severity};
+use device::nvrtc::{
+    CompileRequest, Compiled, CompiledImage, KernelResources, Nvrtc, NvrtcError, Severity,
+};
 use device::toolchain::Toolchain;
 use pipeline::build::{
     BuildFacts, Diagnostic, EntryFacts, ParamFacts, ParamKind, Severity as Level, SpecialRegister,
@@ -35,7 +37,10 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<BuildReport, RunnerError> {
             defines: &defines,
             name_expressions: &request.kernel_names,
         })
-        .map_err(|error| RunnerError::Request(error.to_string()))?;
+        .map_err(|error| match error {
+            NvrtcError::UnknownArchitecture { .. } => RunnerError::NotAvailable(error.to_string()),
+            other => RunnerError::Request(other.to_string()),
+        })?;
     report(inside, &request, compiled)
 }
 

@@ -6,6 +6,7 @@
 
 mod build;
 mod bulk;
+mod details;
 mod limits;
 mod run;
 mod sample;

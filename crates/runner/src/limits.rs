@@ -10,3 +10,9 @@ pub(crate) const SIMULATED_MEMORY_BYTES_MAX: u64 = 4 << 30;
 pub(crate) const SAMPLED_BLOCKS_MAX: u64 = 8;
 /// Distinct bytes of generated content in a sampled run; longer tensors repeat them.
 pub(crate) const SAMPLE_CONTENT_BYTES: usize = 1 << 20;
+/// What the launches of one run may print together, in bytes.
+pub(crate) const PRINTED_BYTES_MAX: usize = 64 * 1024;
+/// Longest name or instruction in a place, in bytes.
+pub(crate) const PLACE_TEXT_BYTES_MAX: usize = 300;
+/// Calls that a place names, of those into which it was inlined.
+pub(crate) const INLINED_AT_MAX: usize = 4;

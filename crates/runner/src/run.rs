@@ -11,19 +11,24 @@ use pipeline::inputs::Poison;
 use pipeline::launch::{Launch, ResolvedPlan, ResolvedStep, Value};
 use pipeline::limits::{FINDINGS_MAX, MESSAGE_BYTES_MAX, capped};
 use pipeline::plan::form::Initial;
-use pipeline::report::{Counters, Finding, FindingSeverity};
+use pipeline::report::Counters;
 use sandbox::inside::Inside;
-use sandbox::wire::{DeviceChoice, RunCase, RunEnd, RunReport, RunRequest, RunResult};
+use sandbox::wire::{
+    DeviceChoice, Noted, OutputTensor, Place, RunCase, RunEnd, RunReport, RunRequest, RunResult,
+};
 
 use crate::RunnerError;
 use crate::bulk::{Maps, Rooms};
-use crate::limits::SIMULATED_MEMORY_BYTES_MAX;
+use crate::details::{self, counters, noted};
+use crate::limits::{PRINTED_BYTES_MAX, SIMULATED_MEMORY_BYTES_MAX};
 use crate::sample::{self, SamplePart};
 
 pub(crate) fn serve(inside: &mut Inside) -> Result<RunReport, RunnerError> {
     let request: RunRequest = inside.read_request()?;
     let inputs = request.runs.iter().flat_map(|run| run.inputs.iter().map(|input| input.data));
-    let maps = Maps::read(inside, inputs.chain([request.ptx, request.cubin]))?;
+    let initial =
+        request.runs.iter().flat_map(|run| run.outputs.iter().filter_map(|output| output.initial));
+    let maps = Maps::read(inside, inputs.chain(initial).chain([request.ptx, request.cubin]))?;
     let ptx = std::str::from_utf8(maps.get(request.ptx)?)
         .map_err(|error| RunnerError::Request(format!("PTX: {error}")))?;
     let image = Image { ptx, cubin: maps.get(request.cubin)? };
@@ -58,7 +63,10 @@ pub(crate) struct Session<'a> {
     reversed: bool,
     /// Kernels that were launched, the last one included.
     pub(crate) launches: u64,
-    findings: Vec<Finding>,
+    findings: Vec<Noted>,
+    detailed: bool,
+    place: Option<Place>,
+    printed: String,
 }
 
 impl<'a> Session<'a> {
@@ -77,6 +85,9 @@ impl<'a> Session<'a> {
             reversed: false,
             launches: 0,
             findings: Vec::new(),
+            detailed: request.detailed,
+            place: None,
+            printed: String::new(),
         })
     }
 
@@ -101,9 +112,7 @@ impl<'a> Session<'a> {
         }
         for output in &run.outputs {
             let buffer = self.allocate(&output.name, output.data.bytes, Access::ReadWrite)?;
-            let mut content = vec![0; output.data.bytes as usize];
-            run.poison.fill(output.dtype, &mut content);
-            self.device.upload(buffer, 0, &content)?;
+            self.fill_output(buffer, output, run.poison, maps)?;
         }
         self.make_workspaces(&run.plan, run.poison)?;
         self.reversed = run.reversed;
@@ -116,6 +125,21 @@ impl<'a> Session<'a> {
             }
         }
         Ok(self.result(end))
+    }
+
+    fn fill_output(
+        &mut self,
+        buffer: Buffer,
+        output: &OutputTensor,
+        poison: Poison,
+        maps: &Maps,
+    ) -> Result<(), RunnerError> {
+        if let Some(initial) = output.initial {
+            return Ok(self.device.upload(buffer, 0, maps.get(initial)?)?);
+        }
+        let mut content = vec![0; output.data.bytes as usize];
+        poison.fill(output.dtype, &mut content);
+        Ok(self.device.upload(buffer, 0, &content)?)
     }
 
     /// Loads the module; gives an end when the device cannot run it.
@@ -132,7 +156,9 @@ impl<'a> Session<'a> {
         }
         Ok(match self.device.load(image, &entries)? {
             LoadEnd::Loaded => None,
-            LoadEnd::Unsupported(what) => {
+            LoadEnd::Unsupported { what, site } => {
+                let site = site.filter(|_| self.detailed);
+                self.place = site.map(|site| details::place(&site, [1; 3], [1; 3]));
                 Some(RunEnd::Unsupported(capped(&what, MESSAGE_BYTES_MAX)))
             }
         })
@@ -244,23 +270,23 @@ impl<'a> Session<'a> {
             reversed: self.reversed,
             sampled_blocks,
         })?;
-        Ok(self.absorb(launched))
+        Ok(self.absorb(launched, launch))
     }
 
-    fn absorb(&mut self, launched: Launched) -> RunEnd {
+    fn absorb(&mut self, launched: Launched, launch: &Launch) -> RunEnd {
         if let Some(counts) = launched.counters {
             self.counters.add(&counters(&counts));
         }
         let room = FINDINGS_MAX.saturating_sub(self.findings.len());
-        self.findings.extend(launched.remarks.into_iter().take(room).map(|remark| Finding {
-            severity: match remark.severity {
-                ptx_sim::Severity::Info => FindingSeverity::Info,
-                ptx_sim::Severity::Warning => FindingSeverity::Warning,
-                ptx_sim::Severity::Error => FindingSeverity::Error,
-            },
-            message: capped(&remark.message, MESSAGE_BYTES_MAX),
-            count: remark.count,
-        }));
+        let detailed = self.detailed;
+        let remarks = launched.remarks.into_iter().take(room);
+        self.findings.extend(remarks.map(|remark| noted(remark, launch, detailed)));
+        if detailed {
+            self.printed.push_str(&launched.printed);
+            if let LaunchEnd::Faulted { site: Some(site), .. } = &launched.end {
+                self.place = Some(details::place(site, launch.grid, launch.block));
+            }
+        }
         run_end(launched.end)
     }
 
@@ -297,6 +323,8 @@ impl<'a> Session<'a> {
             end,
             counters: Some(self.counters),
             findings: std::mem::take(&mut self.findings),
+            place: self.place.take(),
+            printed: capped(&self.printed, PRINTED_BYTES_MAX),
         }
     }
 }
@@ -320,9 +348,10 @@ pub(crate) fn memory_end(
     })
 }
 
-/// The judge checked the value already; what does not fit is never cut.
+/// The value was checked already; what does not fit is never cut.
 fn integer_bits(integer: i64, param: &ParamFacts) -> Result<u64, RunnerError> {
-    let fits = param.width >= 8 || (0..1i64 << (8 * param.width - 1)).contains(&integer);
+    let low = || -(1i64 << (8 * param.width - 1));
+    let fits = param.width >= 8 || (low()..1i64 << (8 * param.width)).contains(&integer);
     let bits = fits.then_some(integer as u64);
     bits.ok_or_else(|| RunnerError::Request(format!("{integer} in {} bytes", param.width)))
 }
@@ -342,35 +371,11 @@ fn run_end(end: LaunchEnd) -> RunEnd {
         LaunchEnd::Completed => RunEnd::Completed,
         LaunchEnd::Refused(why) => RunEnd::Refused(short(why)),
         LaunchEnd::Unsupported(what) => RunEnd::Unsupported(short(what)),
-        LaunchEnd::Faulted { fault, message } => match fault {
+        LaunchEnd::Faulted { fault, message, .. } => match fault {
             Fault::OutOfBounds => RunEnd::OutOfBounds(short(message)),
             Fault::ReadOnlyWrite => RunEnd::ReadOnlyWrite(short(message)),
             Fault::Hang => RunEnd::Hang(short(message)),
             Fault::Crash => RunEnd::Crash(short(message)),
         },
-    }
-}
-
-/// Bytes that loads, stores and atomics ask for; an atomic counts as one word.
-fn requested_bytes(counts: &ptx_sim::Counters) -> f64 {
-    (counts.global_load_bytes + counts.global_store_bytes + 4 * counts.atomics) as f64
-}
-
-fn counters(counts: &ptx_sim::Counters) -> Counters {
-    Counters {
-        warp_instructions: counts.warp_instructions as f64,
-        lane_instructions: counts.lane_instructions as f64,
-        fp32_flops: counts.fp32_flops as f64,
-        load_sectors: counts.global_load_sectors as f64,
-        store_sectors: counts.global_store_sectors as f64,
-        load_requests: counts.global_load_requests as f64,
-        store_requests: counts.global_store_requests as f64,
-        requested_bytes: requested_bytes(counts),
-        shared_wavefronts: counts.shared_wavefronts as f64,
-        shared_requests: counts.shared_requests as f64,
-        branches: counts.branches as f64,
-        divergent_branches: counts.divergent_branches as f64,
-        atomics: counts.atomics as f64,
-        barriers: counts.barriers as f64,
     }
 }

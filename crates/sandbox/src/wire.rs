@@ -67,6 +67,8 @@ pub struct RunRequest {
     pub runs: Vec<RunCase>,
     /// Count the headline case on a sample of blocks after all runs completed.
     pub sample: Option<SampleCase>,
+    /// Report also places and what was printed; a report of many runs has no room for them.
+    pub detailed: bool,
 }
 
 /// What executes.
@@ -107,6 +109,8 @@ pub struct OutputTensor {
     pub dtype: Dtype,
     /// Where the result is copied to.
     pub data: Slice,
+    /// What it holds before the run; poison where there is nothing.
+    pub initial: Option<Slice>,
 }
 
 /// The headline case for counting: contents are made by the child from a fixed seed, repeated.
@@ -142,7 +146,42 @@ pub struct RunReport {
 pub struct RunResult {
     pub end: RunEnd,
     pub counters: Option<Counters>,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Noted>,
+    /// Where a fault arose, in a detailed report.
+    pub place: Option<Place>,
+    /// What `printf` wrote, in a detailed report.
+    pub printed: String,
+}
+
+/// A finding of the device.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Noted {
+    pub finding: Finding,
+    /// True for a read behind the end of a buffer that hit only padding.
+    pub past_end: bool,
+    /// Where it was first noticed, in a detailed report.
+    pub place: Option<Place>,
+}
+
+/// A place in the source and in the grid, with the memory that it concerns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    pub kernel: String,
+    /// As the compiler named it; with its line, from 1.
+    pub source: Option<(String, u32)>,
+    /// `file:line` of each call into which it was inlined, innermost first.
+    pub inlined_at: Vec<(String, u32)>,
+    /// The PTX instruction.
+    pub instruction: String,
+    pub block: [u32; 3],
+    pub thread: [u32; 3],
+    pub buffer: Option<String>,
+    /// From the start of the buffer, in bytes; negative before it.
+    pub offset: Option<i64>,
+    /// Bytes that one thread accessed.
+    pub bytes: u32,
 }
 
 /// How one run ended.

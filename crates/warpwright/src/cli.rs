@@ -7,6 +7,12 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::environment;
 
+mod scaffold;
+mod simulate;
+
+pub(crate) use scaffold::TaskNewArgs;
+pub(crate) use simulate::SimulateArgs;
+
 /// Writes and improves CUDA kernels with a language model, judged so that the numbers hold.
 #[derive(Debug, Parser)]
 #[command(name = "warpwright", version = version(), after_help = EXIT_CODES)]
@@ -64,6 +70,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Judge one kernel of your own: a reply (.md) or a folder with kernel.cu and plan.toml
     Evaluate(EvaluateArgs),
+    /// Check any CUDA kernel without a GPU: run it on the simulator, every access checked
+    Simulate(Box<SimulateArgs>),
     /// Go on with a run that was interrupted, killed, or whose model could not go on
     Resume(ResumeArgs),
     /// Judge the kernels that runs put into a folder, maybe from another machine
@@ -223,6 +231,8 @@ pub(crate) struct SelectArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {
+    /// Make a task folder of your own from a working example
+    New(TaskNewArgs),
     /// Let a task prove itself: golden case, wrong kernels, and mutants of its reference
     Check {
         /// Built-in tasks or task folders; all built-in ones when none is named

@@ -7,7 +7,9 @@ mod init;
 mod ledger;
 mod manual;
 mod report;
+mod scaffold;
 mod show;
+mod simulate;
 mod status;
 mod tasks;
 mod toolchains;
@@ -25,6 +27,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Demo => drive::demo(&places).await,
         Command::Run(args) => drive::run(&places, &args).await,
         Command::Evaluate(args) => drive::evaluate(&places, &args).await,
+        Command::Simulate(args) => simulate::perform(&places, *args).await,
         Command::Resume(args) => drive::resume(&places, &args).await,
         Command::Worker(args) => worker::perform(&places, &args).await,
         Command::Status(args) => status::perform(&places, args.selector.as_deref()).await,
@@ -33,6 +36,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Ledger(LedgerCommand::Verify(args)) => {
             ledger::verify(&places, args.selector.as_deref()).await
         }
+        Command::Task(TaskCommand::New(args)) => scaffold::make(&args),
         Command::Task(TaskCommand::Check { tasks }) => tasks::check(&places, &tasks).await,
         Command::Toolchain(ToolchainCommand::Install) => toolchains::install(&places),
         Command::Toolchain(ToolchainCommand::List) => toolchains::list(&places),

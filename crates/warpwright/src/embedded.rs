@@ -1,4 +1,4 @@
-//! What is compiled into the program: prompts, tasks and the demo's transcript.
+//! What is compiled into the program: prompts, tasks, examples of tasks and the demo's transcript.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use include_dir::{Dir, include_dir};
 
 static PROMPTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../prompts");
 static TASKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../tasks");
+static SCAFFOLD: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scaffold");
 
 /// Replies for `demo`, written by hand.
 pub(crate) const DEMO_TRANSCRIPT: &str =
@@ -24,13 +25,31 @@ pub(crate) fn prompts() -> BTreeMap<String, String> {
 
 /// Names of the built-in tasks.
 pub(crate) fn task_names() -> Vec<String> {
-    let names = TASKS.dirs().filter_map(|dir| dir.path().file_name()?.to_str().map(str::to_owned));
+    folder_names(&TASKS)
+}
+
+/// Names of the examples that a new task can start from.
+pub(crate) fn example_names() -> Vec<String> {
+    folder_names(&SCAFFOLD)
+}
+
+fn folder_names(dir: &Dir<'_>) -> Vec<String> {
+    let names = dir.dirs().filter_map(|dir| dir.path().file_name()?.to_str().map(str::to_owned));
     names.collect()
 }
 
 /// Files of a built-in task.
 pub(crate) fn task(name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
-    let root = TASKS.dirs().find(|dir| dir.path().as_os_str() == name)?;
+    folder(&TASKS, name)
+}
+
+/// Files of an example task.
+pub(crate) fn example(name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
+    folder(&SCAFFOLD, name)
+}
+
+fn folder(all: &Dir<'_>, name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
+    let root = all.dirs().find(|dir| dir.path().as_os_str() == name)?;
     let mut files = BTreeMap::new();
     collect(root, name, &mut files);
     Some(files)

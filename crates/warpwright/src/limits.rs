@@ -14,3 +14,15 @@ pub(crate) const KEY_BYTES_MAX: u64 = 64 << 10;
 pub(crate) const RUNS_LISTED_MAX: usize = 30;
 /// Longest line of a table, in characters, before its last column is cut.
 pub(crate) const LINE_CHARS_MAX: usize = 160;
+/// Warp instructions that a person may grant one simulated launch.
+pub(crate) const SIMULATED_LAUNCH_BUDGET_MAX: u64 = 100_000_000_000;
+/// Seconds that a person may grant a simulation.
+pub(crate) const SIMULATED_DEADLINE_S_MAX: u64 = 24 * 3600;
+/// Bytes of all buffers of a simulation together.
+pub(crate) const SIMULATED_BYTES_MAX: u64 = 1 << 30;
+/// Buffers and scalars that a simulation may be given.
+pub(crate) const SIMULATED_ARGUMENTS_MAX: usize = 64;
+/// Elements of a buffer that are printed.
+pub(crate) const PRINTED_ELEMENTS_MAX: u64 = 1 << 16;
+/// Longest header of a .npy file, in bytes.
+pub(crate) const NPY_HEADER_BYTES_MAX: usize = 1 << 16;

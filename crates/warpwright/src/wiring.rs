@@ -80,7 +80,7 @@ fn read_folder(root: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
 }
 
 /// Reads a file of at most `bytes_max` bytes.
-fn read_capped(path: &Path, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn read_capped(path: &Path, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
     let bytes =
         std::fs::metadata(path).map_err(|e| bad_input(format!("{}: {e}", path.display())))?;
     if !bytes.is_file() {
@@ -92,6 +92,7 @@ fn read_capped(path: &Path, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| bad_input(format!("{}: {error}", path.display())))
 }
 
+/// Reads a text file of at most `bytes_max` bytes.
 pub(crate) fn read_text(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
     String::from_utf8(read_capped(path, bytes_max)?)
         .map_err(|_| bad_input(format!("{} is not UTF-8 text", path.display())))
@@ -146,11 +147,16 @@ fn describe_step(step: &toolchain::Progress) -> String {
 
 /// The judge on this machine's device: in this version the simulator.
 pub(crate) fn judge(toolchain: &Toolchain) -> anyhow::Result<Judge> {
+    judge_for(toolchain, DeviceFacts::simulated_h200())
+}
+
+/// A judge on a simulated device.
+pub(crate) fn judge_for(toolchain: &Toolchain, device: DeviceFacts) -> anyhow::Result<Judge> {
     Ok(Judge::new(JudgeConfig {
         program: std::env::current_exe().context("where this program is")?,
         toolchain: serde_json::to_value(toolchain)?,
         toolchain_id: toolchain.id.clone(),
-        device: DeviceFacts::simulated_h200(),
+        device,
     }))
 }
 

@@ -171,7 +171,7 @@ fn crashes(mut device: Box<dyn Device>, image: &Image<'_>, entry: &str) -> Resul
 fn load(device: &mut dyn Device, image: &Image<'_>) -> Result<(), String> {
     match ok(device.load(image, &ENTRIES))? {
         LoadEnd::Loaded => Ok(()),
-        LoadEnd::Unsupported(what) => Err(format!("the module is not supported: {what}")),
+        LoadEnd::Unsupported { what, .. } => Err(format!("the module is not supported: {what}")),
     }
 }
 

@@ -2,20 +2,41 @@
 
 use crate::limits::NAMES_HINTED_MAX;
 
+/// A kernel as the source declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelDeclaration {
+    /// Its name, without namespaces.
+    pub name: String,
+    /// What is between the angle brackets of `template <…>`.
+    pub template: Option<String>,
+    /// Its parameters as written, with single blanks.
+    pub params: Vec<String>,
+}
+
 /// The kernel names that the source seems to declare, in order, without repetitions, capped.
 ///
 /// Comments and strings are skipped; macros are not expanded, so a name may be missing.
 pub fn declared_kernels(source: &str) -> Vec<String> {
+    kernel_declarations(source).into_iter().map(|kernel| kernel.name).collect()
+}
+
+/// The kernels that the source seems to declare, as [`declared_kernels`] finds them.
+pub fn kernel_declarations(source: &str) -> Vec<KernelDeclaration> {
     let tokens = tokens(source);
-    let mut found: Vec<String> = Vec::new();
+    let mut found: Vec<KernelDeclaration> = Vec::new();
     for (index, token) in tokens.iter().enumerate() {
         if *token != "__global__" {
             continue;
         }
-        if let Some(name) = name_after(&tokens[index + 1..])
-            && !found.iter().any(|known| known == name)
+        let rest = &tokens[index + 1..];
+        if let Some((name, start)) = name_after(rest)
+            && !found.iter().any(|known| known.name == name)
         {
-            found.push(name.to_owned());
+            found.push(KernelDeclaration {
+                name: name.to_owned(),
+                template: template_before(&tokens[..index]),
+                params: params_from(&rest[start..]),
+            });
         }
         if found.len() == NAMES_HINTED_MAX {
             break;
@@ -24,15 +45,68 @@ pub fn declared_kernels(source: &str) -> Vec<String> {
     found
 }
 
-/// The identifier before the parameter list; attributes have argument lists of their own.
-fn name_after<'a>(tokens: &[&'a str]) -> Option<&'a str> {
+/// The template parameters of the declaration that these tokens begin.
+fn template_before(tokens: &[&str]) -> Option<String> {
+    let start = tokens.iter().rposition(|token| matches!(*token, ";" | "}" | "{"));
+    let own = &tokens[start.map_or(0, |at| at + 1)..];
+    let begin = own.iter().position(|token| *token == "template")?;
+    let inside = own.get(begin + 2..)?;
+    let end = inside.iter().rposition(|token| *token == ">")?;
+    Some(joined(&inside[..end]))
+}
+
+/// The parameters between the parentheses, of which the first is open already.
+fn params_from(tokens: &[&str]) -> Vec<String> {
+    let mut params = Vec::new();
+    let (mut depth, mut begin) = (0_i32, 0);
+    for (at, token) in tokens.iter().enumerate() {
+        match *token {
+            ")" if depth == 0 => {
+                params.push(joined(&tokens[begin..at]));
+                break;
+            }
+            "," if depth == 0 => {
+                params.push(joined(&tokens[begin..at]));
+                begin = at + 1;
+            }
+            "(" | "<" | "[" | "{" => depth += 1,
+            ")" | ">" | "]" | "}" => depth -= 1,
+            _ => {}
+        }
+    }
+    params.retain(|param| !param.is_empty() && param != "void");
+    params
+}
+
+/// Tokens as one text: blanks only between words, and after `*`, `&`, `,` and `>`.
+fn joined(tokens: &[&str]) -> String {
+    let mut text = String::new();
+    let mut previous = "";
+    for token in tokens {
+        let after = is_wordlike(previous) || matches!(previous, "*" | "&" | "," | ">");
+        if !text.is_empty() && after && is_wordlike(token) {
+            text.push(' ');
+        }
+        text.push_str(token);
+        previous = token;
+    }
+    text
+}
+
+fn is_wordlike(token: &str) -> bool {
+    token.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')
+}
+
+/// The identifier before the parameter list, and where that list begins; attributes have argument
+/// lists of their own.
+fn name_after<'a>(tokens: &[&'a str]) -> Option<(&'a str, usize)> {
     let mut previous = "";
     let mut depth = 0_usize;
-    for token in tokens {
+    for (at, token) in tokens.iter().enumerate() {
         match *token {
             "(" if depth > 0 || is_attribute(previous) => depth += 1,
             ")" => depth = depth.checked_sub(1)?,
-            "(" => return is_word(previous).then_some(previous),
+            "(" => return is_word(previous).then_some((previous, at + 1)),
             ";" | "{" => return None,
             _ => {}
         }
@@ -91,6 +165,21 @@ fn string_length(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_are_read_as_written() {
+        let found = kernel_declarations(
+            "template <int N, typename T> __global__ void t(const T* __restrict__ x, T (&y)[N],
+                                                            unsigned long long n = f(1, 2)) {}
+             extern \"C\" __global__ void none(void) {}",
+        );
+        assert_eq!(found[0].template.as_deref(), Some("int N, typename T"));
+        assert_eq!(
+            found[0].params,
+            ["const T* __restrict__ x", "T(& y)[N]", "unsigned long long n=f(1, 2)"]
+        );
+        assert_eq!((found[1].template.as_deref(), found[1].params.len()), (None, 0));
+    }
 
     #[test]
     fn declarations_are_found() {

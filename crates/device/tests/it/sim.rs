@@ -66,7 +66,7 @@ fn only_a_simulator_can_tell() {
     let shared = "extern \"C\" __global__ void kernel(unsigned* y) {
         __shared__ volatile unsigned word; y[0] = word; }";
     let fault = |source, access| match run(source, access, 1, None).0.end {
-        LaunchEnd::Faulted { fault, message } => (fault, message),
+        LaunchEnd::Faulted { fault, message, .. } => (fault, message),
         other => panic!("{other:?}"),
     };
     let (kind, message) = fault(write, Access::ReadOnly);
@@ -91,7 +91,9 @@ fn what_it_lacks_is_named() {
     let module = module(source, &["kernel"]);
     let mut device = SimDevice::new("sm_90a", BUDGET).unwrap();
     match device.load(&module.image(), &["kernel"]).unwrap() {
-        LoadEnd::Unsupported(what) => assert!(what.contains("wgmma.fence.sync.aligned"), "{what}"),
+        LoadEnd::Unsupported { what, .. } => {
+            assert!(what.contains("wgmma.fence.sync.aligned"), "{what}")
+        }
         LoadEnd::Loaded => panic!("wgmma was accepted"),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{check_values, gate};
+use super::{Integers, check_values, gate};
 use crate::build::{BuildFacts, EntryFacts, ParamFacts, ParamKind, SpecialRegister};
 use crate::device_facts::DeviceFacts;
 use crate::plan::Plan;
@@ -142,7 +142,9 @@ fn values_must_fit_their_parameter() {
         let scope = Scope::of_dims(&dims).with_device(&DeviceFacts::simulated_h200());
         plan.resolve(&scope, &task.signature()).unwrap()
     };
-    let check = |kinds: &str, args: &str, cols| check_values(&facts(kinds), &resolve(args, cols));
+    let check = |kinds: &str, args: &str, cols| {
+        check_values(&facts(kinds), &resolve(args, cols), Integers::NonNegative)
+    };
     let args = "\"x\", \"y\", \"cols\"";
     assert_eq!(check("ptr ptr i32", args, 1 << 30), Ok(()));
     assert!(check("ptr ptr i32", args, 1 << 31).unwrap_err().contains("0..=2147483647"));

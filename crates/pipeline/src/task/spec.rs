@@ -439,6 +439,14 @@ fn is_prime(value: i64) -> bool {
     value > 1 && (2..).take_while(|d| d * d <= value).all(|d| value % d != 0)
 }
 
+/// Whether a task may have this name.
+///
+/// # Errors
+/// What a name may be made of.
+pub fn check_task_name(name: &str) -> Result<(), SpecError> {
+    lower_case_name("task", name)
+}
+
 fn lower_case_name(what: &'static str, name: &str) -> Result<(), SpecError> {
     let failed = |why| Err(SpecError::Name { what, name: name.to_owned(), why });
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';

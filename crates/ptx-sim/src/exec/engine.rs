@@ -52,6 +52,7 @@ pub(super) struct Engine<'a> {
     pub(super) loops: LaneLoops,
     pub(super) counters: Counters,
     pub(super) findings: Vec<(FindingKey, Finding)>,
+    pub(super) printed: String,
     /// Warp instructions left.
     pub(super) budget: u64,
 }
@@ -73,6 +74,7 @@ impl<'a> Engine<'a> {
             loops: LaneLoops::detect(),
             counters: Counters::default(),
             findings: Vec::new(),
+            printed: String::new(),
             budget,
         }
     }

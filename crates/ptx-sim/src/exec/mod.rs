@@ -16,6 +16,7 @@ mod gather;
 mod lanes;
 mod memory;
 mod operands;
+mod print;
 mod step;
 mod traffic;
 mod warp;
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::prelude::*;
 
+use crate::limits::PRINTED_BYTES_MAX;
 use crate::machine::address::GlobalMemory;
 use crate::machine::checks::Plan;
 use crate::program::ir::ProgramData;
@@ -43,6 +45,7 @@ pub(crate) fn refused(reason: String, budget: u64) -> LaunchReport {
         outcome: Outcome::Refused(reason),
         counters: Counters::default(),
         findings: Vec::new(),
+        printed: String::new(),
         warp_instructions_left: budget,
     }
 }
@@ -131,7 +134,7 @@ fn run_rounds(block: &mut Block, engine: &mut Engine<'_>, rounds: u32) -> Result
 }
 
 /// One parallel job's result.
-type JobResult = (Counters, Vec<(FindingKey, Finding)>, Result<(), Box<Trap>>);
+type JobResult = (Counters, Vec<(FindingKey, Finding)>, String, Result<(), Box<Trap>>);
 
 /// Runs independent blocks on several threads; the report does not depend on their timing, except
 /// for the place where a budget ran out.
@@ -143,7 +146,7 @@ fn run_parallel(program: &ProgramData, memory: &GlobalMemory, plan: &Plan<'_>) -
         .into_par_iter()
         .map(|job| {
             if job > first_trap.load(Relaxed) {
-                return (Counters::default(), Vec::new(), Ok(()));
+                return (Counters::default(), Vec::new(), String::new(), Ok(()));
             }
             let start = job * BLOCKS_PER_JOB;
             let blocks = start..(start + BLOCKS_PER_JOB).min(plan.blocks.len());
@@ -154,14 +157,16 @@ fn run_parallel(program: &ProgramData, memory: &GlobalMemory, plan: &Plan<'_>) -
             if end.is_err() {
                 first_trap.fetch_min(job, Relaxed);
             }
-            (engine.counters, engine.findings, end)
+            (engine.counters, engine.findings, engine.printed, end)
         })
         .collect();
     let spent = used.load(Relaxed);
     let mut total = Engine::new(program, memory, plan, plan.budget.saturating_sub(spent));
     let mut end = Ok(());
-    for (counters, findings, job_end) in results {
+    for (counters, findings, printed, job_end) in results {
         total.counters.add(&counters);
+        let room = PRINTED_BYTES_MAX.saturating_sub(total.printed.len());
+        total.printed.push_str(&printed[..printed.floor_char_boundary(room)]);
         merge_findings(&mut total.findings, findings);
         end = job_end;
         if end.is_err() {
@@ -200,6 +205,7 @@ fn report(engine: Engine<'_>, end: Result<(), Box<Trap>>) -> LaunchReport {
         },
         counters: engine.counters,
         findings: engine.findings.into_iter().map(|(_, finding)| finding).collect(),
+        printed: engine.printed,
         warp_instructions_left: engine.budget,
     }
 }

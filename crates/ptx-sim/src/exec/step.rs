@@ -3,13 +3,14 @@
 use super::engine::{Engine, Fault, Place};
 use super::frame::{FULL, Frame, LANES, lanes};
 use super::memory::{Private, classify};
+use super::print::LaneMemory;
 use super::warp::{Group, State, Warp};
 use super::{carry, collective};
 use crate::limits::{BUSY_EDGES_MAX, DEPTH_MAX, FRAME_BYTES_MAX, LOCAL_BYTES_MAX, POLL_EDGES_MAX};
 use crate::machine::address::WINDOW_BYTES;
 use crate::numeric::convert::convert;
 use crate::program::ir::{Call, Callee, Class, ClockKind, Convert, Inst, MemorySpace, Op, Reg};
-use crate::report::{FindingKind, TrapKind};
+use crate::report::TrapKind;
 
 /// Instructions of one turn of a warp.
 const QUANTUM: u32 = 4096;
@@ -364,17 +365,14 @@ impl Engine<'_> {
         let callee = match call.callee {
             Callee::Function(callee) => callee,
             Callee::Print => {
-                self.note(FindingKind::PrintDropped, place, active, None, || {
-                    "printf was called; its output is dropped".to_owned()
-                });
+                let memory = LaneMemory { shared: block.shared, local: &warp.local };
+                self.print(memory, frame, call, place, active);
                 return Ok(Next::Go(place.pc + 1));
             }
             Callee::AssertFail => {
-                return Err(Fault::new(
-                    TrapKind::Assertion,
-                    "a device-side assertion failed",
-                    active,
-                ));
+                let memory = LaneMemory { shared: block.shared, local: &warp.local };
+                let message = self.assertion(memory, frame, call, active);
+                return Err(Fault::new(TrapKind::Assertion, message, active));
             }
         };
         let local =

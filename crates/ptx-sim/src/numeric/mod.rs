@@ -7,5 +7,6 @@ pub(crate) mod convert;
 pub(crate) mod double;
 pub(crate) mod half;
 pub(crate) mod integer;
+pub(crate) mod printf;
 pub(crate) mod round;
 pub(crate) mod single;

@@ -232,7 +232,7 @@ pub(crate) struct Call {
 pub(crate) enum Callee {
     /// Index into [`ProgramData::functions`].
     Function(u32),
-    /// Printing: counted and dropped.
+    /// Printing.
     Print,
     /// Device-side assertion.
     AssertFail,

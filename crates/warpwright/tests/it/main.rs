@@ -9,6 +9,8 @@ mod hostile;
 mod models;
 mod program;
 mod ranking;
+mod scaffold;
 mod server;
+mod simulate;
 mod task_files;
 mod usage;
