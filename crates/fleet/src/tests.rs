@@ -135,9 +135,10 @@ impl Folder {
         let told = Mutex::new(Vec::new());
         let mut worker = Worker::open(self.root.path(), judge(toolchain_id)).unwrap();
         let observer = |event: WorkerEvent<'_>| {
-            told.lock().unwrap().push(match event {
-                WorkerEvent::Judged { verdict, .. } => verdict.to_string(),
-                WorkerEvent::Failed { why, .. } => why.to_owned(),
+            told.lock().unwrap().extend(match event {
+                WorkerEvent::Taken { .. } => None,
+                WorkerEvent::Judged { verdict, .. } => Some(verdict.to_string()),
+                WorkerEvent::Failed { why, .. } => Some(why.to_owned()),
             });
         };
         let (stop, cancel) = (CancelFlag::new(), CancelFlag::new());

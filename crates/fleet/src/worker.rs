@@ -43,7 +43,11 @@ pub enum Drained {
 /// What a worker tells while it works.
 #[derive(Clone, Copy, Debug)]
 pub enum WorkerEvent<'a> {
+    /// A job is held; its judging begins.
+    Taken { key: &'a str },
+    /// The result is there; the job goes away next.
     Judged { task: &'a str, key: &'a str, verdict: &'a Verdict },
+    /// The failure is told; the job goes away next.
     Failed { key: &'a str, why: &'a str },
 }
 
@@ -146,6 +150,7 @@ impl Worker {
             Ok(unpacked) => unpacked,
             Err(why) => return self.refuse(key, &why, observer),
         };
+        observer(WorkerEvent::Taken { key });
         let job = Arc::new(job);
         match self.judge(&job, &conditions, cancel) {
             Ok(judgement) => {

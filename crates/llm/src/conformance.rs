@@ -137,6 +137,8 @@ async fn check_restart<L: Llm + Sync>(start: &impl Fn() -> L) -> Result<(), Stri
     let first = wait(&llm, &ticket).await;
     expect("a ticket gives the same reply again", first == wait(&llm, &ticket).await)?;
     let kept = Ticket::from(ticket.as_str().to_owned());
+    // What was there before the restart is gone, locks included.
+    drop(llm);
     let llm = start();
     let later = wait(&llm, &kept).await;
     if llm.describe().idempotent {

@@ -75,7 +75,7 @@ impl Budget {
         }
         let needed = OUTPUT_TOKENS_MIN.min(wish.output_tokens);
         let by_tokens = self.tokens_max.map(|cap| {
-            cap.saturating_sub(spent.tokens).checked_sub(wish.input_tokens).unwrap_or_default()
+            cap.saturating_sub(spent.tokens).saturating_sub(wish.input_tokens)
         });
         if by_tokens.is_some_and(|tokens| tokens < needed) {
             return Err(StopReason::TokensSpent);

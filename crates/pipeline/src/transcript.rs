@@ -71,7 +71,6 @@ impl Usage {
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }

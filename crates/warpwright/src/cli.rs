@@ -253,3 +253,29 @@ pub(crate) enum ToolchainCommand {
     /// List the CUDA compilers that were found
     List,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory};
+
+    use super::Cli;
+
+    fn walk(command: &Command, path: &str) {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(about.split_whitespace().count() >= 3, "`{path}` has no sentence");
+        for argument in command.get_arguments().filter(|it| it.get_id() != "help") {
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            let name = argument.get_id();
+            assert!(help.split_whitespace().count() >= 2, "`{path}`: `{name}` has no sentence");
+        }
+        for inner in command.get_subcommands() {
+            walk(inner, &format!("{path} {}", inner.get_name()));
+        }
+    }
+
+    #[test]
+    fn every_command_and_flag_has_a_sentence() {
+        Cli::command().debug_assert();
+        walk(&Cli::command(), "warpwright");
+    }
+}

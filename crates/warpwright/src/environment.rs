@@ -21,7 +21,8 @@ pub(crate) const EVALUATOR: &str = "WARPWRIGHT_EVALUATOR";
 pub(crate) const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
 pub(crate) const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
 /// For tests: `POINT:SEQ` kills this process with SIGKILL right after that point of the attempt. A
-/// point is a durable state, or `submitted`, `ticketed`, `failed`, `lost`.
+/// point is a durable state, or `submitted`, `ticketed`, `failed`, `lost`. A worker dies at `taken`
+/// or `answered`.
 pub(crate) const KILL_AT: &str = "WARPWRIGHT_KILL_AT";
 /// For tests: a file to which a replayed model appends one line for each question.
 pub(crate) const REPLAY_JOURNAL: &str = "WARPWRIGHT_REPLAY_JOURNAL";

@@ -223,12 +223,19 @@ pub(crate) fn person_entry(task: &str, seq: u32, reply: String) -> Entry {
 /// Opens the ledger for writing, its folder made where missing.
 pub(crate) async fn ledger(places: &Places) -> anyhow::Result<Store> {
     let store = Store::open(&places.ledger).await?;
-    let Some(at) = environment::value(environment::KILL_AT) else { return Ok(store) };
+    if environment::value(environment::KILL_AT).is_none() {
+        return Ok(store);
+    }
     Ok(store.with_boundary_hook(Arc::new(move |boundary, seq| {
-        if at == format!("{}:{seq}", boundary.name()) {
-            let _ = kill_process(getpid(), Signal::KILL);
-        }
+        die_at(&format!("{}:{seq}", boundary.name()));
     })))
+}
+
+/// Kills this process if a test wants it to die at this point.
+pub(crate) fn die_at(point: &str) {
+    if environment::value(environment::KILL_AT).is_some_and(|at| at == point) {
+        let _ = kill_process(getpid(), Signal::KILL);
+    }
 }
 
 /// What [`engine`] is made of.

@@ -47,7 +47,9 @@ pub(crate) async fn perform(places: &Places, args: &WorkerArgs) -> anyhow::Resul
 
 fn print_event(event: WorkerEvent<'_>) {
     let line = match event {
+        WorkerEvent::Taken { .. } => return wiring::die_at("taken"),
         WorkerEvent::Judged { task, key, verdict } => {
+            wiring::die_at("answered");
             format!("{} {task} {verdict} {}", short(key), verdict.detail)
         }
         WorkerEvent::Failed { key, why } => format!("{} not judged: {why}", short(key)),

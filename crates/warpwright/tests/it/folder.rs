@@ -11,6 +11,10 @@ use crate::program::{Program, SEED, cache, demo_replies};
 const HANG: Duration = Duration::from_secs(120);
 
 fn spawn(program: &Program, arguments: &[&str]) -> Child {
+    spawn_with(program, arguments, &[])
+}
+
+fn spawn_with(program: &Program, arguments: &[&str], environment: &[(&str, &str)]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_warpwright"))
         .args(arguments)
         .current_dir(program.path("."))
@@ -19,6 +23,7 @@ fn spawn(program: &Program, arguments: &[&str]) -> Child {
         .env("HOME", program.path("."))
         .env("WARPWRIGHT_CACHE", cache())
         .env("WARPWRIGHT_LEDGER", program.ledger())
+        .envs(environment.iter().copied())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -41,6 +46,53 @@ fn comparable(program: &Program) -> Value {
     let mut report = program.run_report();
     assert!(report.as_object_mut().unwrap().remove("run").is_some());
     report
+}
+
+/// Lets workers that die at `point` have the folder until one of them has ended or died.
+fn dying_worker(program: &Program, folder: &str, point: &str) {
+    let arguments = ["worker", "--folder", folder, "--deadline", "60"];
+    let ended = program.call_with(&arguments, &[("WARPWRIGHT_KILL_AT", point)]);
+    assert_eq!(ended.signal, Some(9), "{point}: {} {}", ended.stdout, ended.stderr);
+}
+
+/// Each boundary of the run where a job may wait, and each of the worker.
+#[test]
+fn a_kill_at_any_boundary_of_either_side_changes_nothing() {
+    let local = local_run();
+    for (run_dies, worker_dies) in [
+        ("built:3", "taken"),
+        ("built:3", "answered"),
+        ("judged:3", "taken"),
+        ("judged:3", "answered"),
+        ("closed:3", "answered"),
+    ] {
+        let program = Program::new();
+        let model = program.transcript(&demo_replies());
+        let folder = program.path("exchange");
+        let folder = folder.to_str().unwrap();
+        let evaluator = format!("folder:{folder}");
+        let mut arguments = vec!["run", "softmax_rows", "--model", &model, "--attempts", "6"];
+        arguments.extend(["--seed", SEED, "--evaluator", &evaluator]);
+        let mut run = spawn_with(&program, &arguments, &[("WARPWRIGHT_KILL_AT", run_dies)]);
+        if run_dies != "built:3" {
+            dying_worker(&program, folder, worker_dies);
+        }
+        let mut worker = spawn(&program, &["worker", "--folder", folder]);
+        assert_eq!(wait(&mut run), None, "{run_dies} was not reached");
+        if run_dies == "built:3" {
+            worker.kill().unwrap();
+            worker.wait().unwrap();
+            run = spawn(&program, &["resume"]);
+            dying_worker(&program, folder, worker_dies);
+            worker = spawn(&program, &["worker", "--folder", folder]);
+        } else {
+            run = spawn(&program, &["resume"]);
+        }
+        assert_eq!(wait(&mut run), Some(0), "{run_dies} {worker_dies}");
+        worker.kill().unwrap();
+        worker.wait().unwrap();
+        assert_eq!(comparable(&program), local, "{run_dies} {worker_dies}");
+    }
 }
 
 fn local_run() -> Value {

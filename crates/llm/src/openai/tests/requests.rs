@@ -118,7 +118,7 @@ fn bad_settings_are_named_and_no_key_is_shown() {
 fn it_describes_itself_by_its_settings() {
     let model = OpenAiModel::new(settings("http://127.0.0.1:1/v1", true)).unwrap();
     let info = model.describe();
-    assert_eq!((info.provider.as_str(), info.model.as_str()), ("openai", "night"));
+    assert_eq!((info.provider.as_str(), info.model.as_str()), ("openai", "test-model"));
     assert_eq!((info.idempotent, info.price, info.output_tokens_max), (false, PRICE, 1_000));
     assert_eq!(info.deadline_ms, Some(WAIT_MS));
     assert_eq!(Secret::from(KEY.to_owned()).to_string(), "***");
