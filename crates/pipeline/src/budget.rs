@@ -74,9 +74,9 @@ impl Budget {
             return Err(StopReason::TimeSpent);
         }
         let needed = OUTPUT_TOKENS_MIN.min(wish.output_tokens);
-        let by_tokens = self.tokens_max.map(|cap| {
-            cap.saturating_sub(spent.tokens).saturating_sub(wish.input_tokens)
-        });
+        let by_tokens = self
+            .tokens_max
+            .map(|cap| cap.saturating_sub(spent.tokens).saturating_sub(wish.input_tokens));
         if by_tokens.is_some_and(|tokens| tokens < needed) {
             return Err(StopReason::TokensSpent);
         }

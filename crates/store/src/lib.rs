@@ -18,6 +18,7 @@ mod reading;
 mod rows;
 mod runs;
 mod steps;
+mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub use ids::{AttemptId, CallId, RunId};
 pub use lock::RunLock;
 pub use open::{BoundaryHook, Store};
 pub use rows::*;
+pub use summary::{Booking, Bookings, RunSummary, TaskSummary};
 
 /// What every call of the ledger returns.
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -14,7 +14,7 @@ use pipeline::prompt::Prompt;
 use pipeline::report::{Report, Stage};
 use pipeline::task::Task;
 use pipeline::transcript::Usage;
-use pipeline::verdict::{Kind, Verdict};
+use pipeline::verdict::Verdict;
 
 use crate::ids::{AttemptId, CallId, RunId};
 
@@ -386,69 +386,6 @@ pub struct DangerRow {
     pub verdict: Verdict,
     pub report: Option<Report>,
     pub first_seen_us: i64,
-}
-
-/// Tokens and money of one kind of booking.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Booking {
-    pub calls: u64,
-    pub tokens: u64,
-    pub nusd: i64,
-}
-
-/// What the calls of a run cost, or may cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bookings {
-    /// Answered calls, at their price; at their worst case where the provider did not count.
-    pub settled: Booking,
-    /// Calls that may still be answered, at their worst case.
-    pub reserved: Booking,
-    /// Calls whose end is unknown, at their worst case.
-    pub lost: Booking,
-    /// Calls that a provider refused or broke, at what it counted for them.
-    pub failed: Booking,
-}
-
-impl Bookings {
-    /// What counts against a cap: everything together.
-    #[must_use]
-    pub fn total(&self) -> Booking {
-        [self.settled, self.reserved, self.lost, self.failed].into_iter().fold(
-            Booking::default(),
-            |sum, part| Booking {
-                calls: sum.calls.saturating_add(part.calls),
-                tokens: sum.tokens.saturating_add(part.tokens),
-                nusd: sum.nusd.saturating_add(part.nusd),
-            },
-        )
-    }
-}
-
-/// A run in numbers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunSummary {
-    pub run: RunRow,
-    pub attempts: u32,
-    pub closed: u32,
-    /// Closed attempts by kind of verdict, in the order of the kinds, zeros left out.
-    pub verdicts: Vec<(Kind, u32)>,
-    /// Input and output tokens of the settled calls.
-    pub usage: Usage,
-    pub bookings: Bookings,
-    /// Replies that had been recorded for another prompt.
-    pub drifted: u64,
-    /// One for each task of the run, in their order.
-    pub tasks: Vec<TaskSummary>,
-}
-
-/// One task of a run in numbers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TaskSummary {
-    pub task: RunTask,
-    pub attempts: u32,
-    pub closed: u32,
-    /// Seq of the best correct attempt.
-    pub best_seq: Option<u32>,
 }
 
 /// What following a run's chain of events found.

@@ -1,9 +1,10 @@
 //! Settings: built-in defaults ← `warpwright.toml` ← `run.toml` ← environment ← flags, resolved
 //! once and saved with the run, so that `resume` needs no flags.
 //!
-//! The files' forms are in [`file`] and [`run_file`], models in [`model`], and the one list of all
-//! settings in [`reference`]. Secrets are named here, never held.
+//! The files' forms are in [`file`] and [`run_file`], models in [`model`], limits in [`budget`], and
+//! the one list of all settings in [`reference`]. Secrets are named here, never held.
 
+pub(crate) mod budget;
 pub(crate) mod file;
 pub(crate) mod model;
 pub(crate) mod reference;
@@ -13,8 +14,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use device::toolchain::Choice;
-use jiff::civil::Time;
-use jiff::{SignedDuration, Timestamp};
 use pipeline::budget::Budget;
 use pipeline::limits::RUN_TASKS_MAX;
 use pipeline::price::Price;
@@ -22,10 +21,10 @@ use pipeline::task::spec::Precision;
 use serde::{Deserialize, Serialize};
 use store::RunKind;
 
-use crate::cli::{BudgetArgs, Cli, RunArgs};
+use crate::cli::{Cli, RunArgs};
 use crate::outcome::bad_input;
-use crate::settings::file::{BudgetSection, FileSettings};
-use crate::settings::model::{ModelSetting, nano_dollars};
+use crate::settings::file::FileSettings;
+use crate::settings::model::ModelSetting;
 use crate::settings::run_file::{OperatorSection, RunFile};
 use crate::wiring::{LoadedTask, load_task};
 use crate::{embedded, environment};
@@ -147,7 +146,7 @@ impl RunSettings {
         match unknown {
             Some(model) if self.budget.nusd_max.is_some() => Err(bad_input(format!(
                 "the price of {} is unknown, so that no dollar limit can be kept; add to its \
-                 section in {}:\n  price = {{ input = 1.25, cached_input = 0.125, output = 10.0 }}  \
+                 section in {}:\n  price = {{ input = 1.25, cached_input = 0.125, output = 10.0 }} \
                  # dollars per million tokens\nor\n  price = \"free\"          # or \
                  \"subscription\", for a flat fee\nor run without --dollars",
                 model.describe(),
@@ -173,13 +172,11 @@ pub(crate) struct ResolvedRun {
 /// Resolves what `run` was asked for.
 pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<ResolvedRun> {
     let (file, sections) = operator_sections(args)?;
-    let now = Timestamp::now();
     let layers = [&file.budget, &places.file.budget];
     let tasks_count = u32::try_from(sections.len()).unwrap_or(u32::MAX);
     let default_attempts = ATTEMPTS_PER_TASK.saturating_mul(tasks_count);
     let until = args.budget.until.as_ref().or(file.until.as_ref());
-    let mut budget = budget(&args.budget, &layers, default_attempts)?;
-    budget.deadline_us = deadline_us(&args.budget, until, &layers, now)?;
+    let budget = budget::resolve(&args.budget, until, &layers, default_attempts)?;
     let mut operators = Vec::new();
     let mut tasks = Vec::new();
     for section in &sections {
@@ -317,115 +314,6 @@ pub(crate) fn evaluator_setting(text: Option<&String>) -> anyhow::Result<Evaluat
         Some(_) => {
             let text = text.map(String::as_str).unwrap_or_default();
             Err(bad_input(format!("evaluator `{text}`: write local or folder:DIR")))
-        }
-    }
-}
-
-fn budget(
-    args: &BudgetArgs,
-    layers: &[&BudgetSection],
-    default_attempts: u32,
-) -> anyhow::Result<Budget> {
-    let attempts = args.attempts.or_else(|| layers.iter().find_map(|layer| layer.attempts));
-    if attempts == Some(0) {
-        return Err(bad_input("`budget.attempts = 0`: write 1 or more"));
-    }
-    let dollars = args.dollars.or_else(|| layers.iter().find_map(|layer| layer.dollars));
-    let nusd_max = dollars.map(|dollars| nano_dollars("dollars", dollars)).transpose();
-    Ok(Budget {
-        attempts_max: attempts.unwrap_or(default_attempts),
-        tokens_max: args.tokens.or_else(|| layers.iter().find_map(|layer| layer.tokens)),
-        nusd_max: nusd_max.map_err(bad_input)?,
-        deadline_us: None,
-    })
-}
-
-/// When the run stops: the nearest of `--hours` and `--until`.
-fn deadline_us(
-    args: &BudgetArgs,
-    until: Option<&String>,
-    layers: &[&BudgetSection],
-    now: Timestamp,
-) -> anyhow::Result<Option<i64>> {
-    let hours = args.hours.or_else(|| layers.iter().find_map(|layer| layer.hours));
-    let by_hours = hours.map(|hours| end_after(hours, now)).transpose()?;
-    let by_clock = until.map(|until| end_at(until, now)).transpose()?;
-    Ok([by_hours, by_clock].into_iter().flatten().map(Timestamp::as_microsecond).min())
-}
-
-fn end_after(hours: f64, now: Timestamp) -> anyhow::Result<Timestamp> {
-    if !(hours > 0.0 && hours <= 24.0 * 366.0) {
-        return Err(bad_input(format!("`hours = {hours}`: write more than 0, at most 8784")));
-    }
-    Ok(now + SignedDuration::from_secs_f64(hours * 3_600.0))
-}
-
-/// `07:30` is the next time that the clock here shows it; a full time has its date and zone.
-fn end_at(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
-    let wrong = || {
-        bad_input(format!("`until {text}`: write a time as 07:30, or as 2027-01-31T07:30:00+01:00"))
-    };
-    if let Ok(full) = text.parse::<Timestamp>() {
-        if full <= now {
-            return Err(bad_input(format!("`until {text}` is over")));
-        }
-        return Ok(full);
-    }
-    let time = Time::strptime("%H:%M", text).map_err(|_| wrong())?;
-    let here = now.to_zoned_datetime(jiff::tz::TimeZone::system());
-    for days in 0..=1 {
-        let day = here.date().checked_add(jiff::Span::new().days(days)).map_err(|_| wrong())?;
-        let end = day
-            .to_datetime(time)
-            .to_zoned_datetime(here.time_zone().clone())
-            .map_err(|_| wrong())?;
-        if end.timestamp() > now {
-            return Ok(end.timestamp());
-        }
-    }
-    Err(wrong())
-}
-
-/// Lays the flags of `resume` over what a run was started with.
-pub(crate) fn change_budget(budget: &mut Budget, args: &BudgetArgs) -> anyhow::Result<()> {
-    let changed = self::budget(args, &[], budget.attempts_max)?;
-    budget.attempts_max = changed.attempts_max;
-    budget.tokens_max = changed.tokens_max.or(budget.tokens_max);
-    budget.nusd_max = changed.nusd_max.or(budget.nusd_max);
-    let deadline = deadline_us(args, args.until.as_ref(), &[], Timestamp::now())?;
-    budget.deadline_us = deadline.or(budget.deadline_us);
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-
-    use super::{end_after, end_at};
-
-    #[test]
-    fn a_run_ends_at_a_time_that_is_still_to_come() {
-        let now: Timestamp = "2027-01-30T12:00:00Z".parse().unwrap();
-        let full = end_at("2027-01-31T07:30:00+01:00", now).unwrap();
-        assert_eq!(full, "2027-01-31T06:30:00Z".parse().unwrap());
-        for minute in ["00:00", "07:30", "12:00", "23:59"] {
-            let end = end_at(minute, now).unwrap();
-            let hours = end.duration_since(now).as_secs_f64() / 3_600.0;
-            assert!(hours > 0.0 && hours <= 25.0, "{minute}: {end}");
-        }
-        let half = end_after(0.5, now).unwrap();
-        assert_eq!(half, "2027-01-30T12:30:00Z".parse().unwrap());
-        for (text, part) in [
-            ("7 o'clock", "write a time as 07:30"),
-            ("25:00", "write a time as 07:30"),
-            ("2020-01-01T00:00:00Z", "is over"),
-            ("", "write a time"),
-        ] {
-            let why = end_at(text, now).unwrap_err().to_string();
-            assert!(why.contains(part), "{text}: {why}");
-        }
-        for hours in [0.0, -1.0, f64::NAN, 1e9] {
-            assert!(end_after(hours, now).is_err(), "{hours}");
         }
     }
 }

@@ -129,7 +129,7 @@ fn resumed_settings(
 ) -> anyhow::Result<RunSettings> {
     let mut settings: RunSettings = serde_json::from_str(&row.settings_json)
         .map_err(|error| bad_input(format!("the settings of run {}: {error}", row.id)))?;
-    settings::change_budget(&mut settings.budget, &args.budget)?;
+    settings::budget::change(&mut settings.budget, &args.budget)?;
     if let [only] = settings.operators.as_mut_slice() {
         only.attempts_max = settings.budget.attempts_max;
     }

@@ -204,25 +204,7 @@ impl OpenAiSetting {
         }
         let model = section.model.clone().ok_or("`model` is missing: the model's name")?;
         let base_url = section.base_url.clone().unwrap_or_else(|| OPENAI_URL.to_owned());
-        let key = match (&section.key_env, &section.key_file) {
-            (Some(_), Some(_)) => return Err("give `key_env` or `key_file`, not both".to_owned()),
-            (Some(variable), None) => KeySource::Environment(variable.clone()),
-            (None, Some(path)) => KeySource::File(path.clone()),
-            // A key for one server must not go to another.
-            (None, None) if base_url == OPENAI_URL => {
-                KeySource::Environment(environment::OPENAI_API_KEY.to_owned())
-            }
-            (None, None) => KeySource::None,
-        };
-        let max_tokens_field = match section.max_tokens_field.as_deref() {
-            None | Some("max_completion_tokens") => MaxTokens::MaxCompletionTokens,
-            Some("max_tokens") => MaxTokens::MaxTokens,
-            Some(other) => {
-                return Err(format!(
-                    "`max_tokens_field = \"{other}\"`: write max_completion_tokens or max_tokens"
-                ));
-            }
-        };
+        let key = KeySource::of(section, &base_url)?;
         let stream = section.stream.unwrap_or(true);
         let deadline_s = section.deadline_s.unwrap_or(1_800.0);
         // Without a stream nothing comes before the whole answer is there.
@@ -235,7 +217,7 @@ impl OpenAiSetting {
             model,
             price: price(section.price.as_ref(), Price::Unknown)?,
             output_tokens_max: output_tokens_max(section.output_tokens_max)?,
-            max_tokens_field,
+            max_tokens_field: MaxTokens::of(section.max_tokens_field.as_deref())?,
             reasoning_effort: section.reasoning_effort.clone(),
             temperature: section.temperature,
             top_p: section.top_p,
@@ -251,6 +233,33 @@ impl OpenAiSetting {
             idle_timeout_ms: millis("idle_timeout_s", section.idle_timeout_s, 120.0)?,
             deadline_ms: millis("deadline_s", Some(deadline_s), deadline_s)?,
         })
+    }
+}
+
+impl KeySource {
+    fn of(section: &OpenAiSection, base_url: &str) -> Result<Self, String> {
+        match (&section.key_env, &section.key_file) {
+            (Some(_), Some(_)) => Err("give `key_env` or `key_file`, not both".to_owned()),
+            (Some(variable), None) => Ok(Self::Environment(variable.clone())),
+            (None, Some(path)) => Ok(Self::File(path.clone())),
+            // A key for one server must not go to another.
+            (None, None) if base_url == OPENAI_URL => {
+                Ok(Self::Environment(environment::OPENAI_API_KEY.to_owned()))
+            }
+            (None, None) => Ok(Self::None),
+        }
+    }
+}
+
+impl MaxTokens {
+    fn of(field: Option<&str>) -> Result<Self, String> {
+        match field {
+            None | Some("max_completion_tokens") => Ok(Self::MaxCompletionTokens),
+            Some("max_tokens") => Ok(Self::MaxTokens),
+            Some(other) => Err(format!(
+                "`max_tokens_field = \"{other}\"`: write max_completion_tokens or max_tokens"
+            )),
+        }
     }
 }
 
@@ -360,72 +369,4 @@ pub(crate) fn nano_dollars(field: &str, dollars: f64) -> Result<i64, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{KeySource, ModelSetting, Price};
-    use crate::settings::file::FileSettings;
-
-    fn resolve(section: &str) -> Result<ModelSetting, String> {
-        let file = FileSettings::parse(&format!("[model.m]\n{section}"))?;
-        ModelSetting::resolve("m", &file).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn bad_sections_name_the_field_and_the_way_out() {
-        for (section, part) in [
-            ("kind = 'carrier pigeon'", "unknown variant `carrier pigeon`"),
-            ("kind = 'openai'", "[model.m]: `model` is missing"),
-            ("kind = 'openai'\nmodel = 'x'\nkey = 'sk-1'", "`key_env = \"VARIABLE\"`"),
-            ("kind = 'openai'\nmodel = 'x'\nkey_env = 'A'\nkey_file = 'b'", "not both"),
-            ("kind = 'openai'\nmodel = 'x'\nprice = 'cheap'", "`price = \"cheap\"`"),
-            (
-                "kind = 'openai'\nmodel = 'x'\nprice = { input = -1.0, output = 1.0 }",
-                "`input = -1`",
-            ),
-            ("kind = 'openai'\nmodel = 'x'\ntemprature = 1.0", "temprature"),
-            ("kind = 'openai'\nmodel = 'x'\ndeadline_s = 0.0", "`deadline_s = 0`"),
-            ("kind = 'openai'\nmodel = 'x'\nmax_tokens_field = 'x'", "max_completion_tokens"),
-            ("kind = 'openai'\nmodel = 'x'\noutput_tokens_max = 0", "`output_tokens_max = 0`"),
-            ("kind = 'command'", "`command` is missing"),
-            ("kind = 'command'\ncommand = ['x']\nreply_form = 'xml'", "text or json"),
-            ("kind = 'mailbox'", "`folder` is missing"),
-            ("kind = 'replay'", "`file` is missing"),
-        ] {
-            let why = resolve(section).unwrap_err();
-            assert!(why.contains(part), "{section}: {why}");
-        }
-    }
-
-    #[test]
-    fn prices_are_exact_and_the_key_stays_with_its_server() {
-        let text = "kind = 'openai'\nmodel = 'x'\nprice = { input = 1.25, output = 10 }";
-        let Ok(ModelSetting::Openai(own)) = resolve(text) else { panic!("{text}") };
-        let price = Price::PerMillionTokens {
-            input_nusd: 1_250_000_000,
-            cached_input_nusd: 1_250_000_000,
-            output_nusd: 10_000_000_000,
-        };
-        assert_eq!(own.price, price);
-        assert_eq!(own.key, KeySource::Environment("OPENAI_API_KEY".to_owned()));
-        let text = "kind = 'openai'\nmodel = 'x'\nbase_url = 'http://localhost:8080/v1'";
-        let Ok(ModelSetting::Openai(other)) = resolve(text) else { panic!("{text}") };
-        assert_eq!((other.key, other.price), (KeySource::None, Price::Unknown));
-    }
-
-    #[test]
-    fn short_forms_need_no_file() {
-        let none = FileSettings::default();
-        for (text, words) in [
-            ("replay:/a/b.jsonl", "replay of /a/b.jsonl"),
-            ("mailbox:/box", "the mailbox /box"),
-            ("command:answer --fast", "the program answer --fast"),
-            ("openai:gpt-x", "gpt-x at "),
-        ] {
-            let found = ModelSetting::resolve(text, &none).unwrap().describe();
-            assert!(found.starts_with(words), "{text}: {found}");
-        }
-        for text in ["gpt", "replay:", "fax:1", ""] {
-            let why = ModelSetting::resolve(text, &none).unwrap_err().to_string();
-            assert!(why.contains("write openai:MODEL"), "{text}: {why}");
-        }
-    }
-}
+mod tests;
