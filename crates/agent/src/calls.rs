@@ -129,17 +129,15 @@ impl<L: Llm + Sync> Engine<L> {
 
     async fn settle(&self, attempt: &AttemptRow, reply: Reply) -> Result<Advanced, AgentError> {
         self.failures_in_a_row.store(0, Ordering::Relaxed);
-        let allowed = output_tokens_max(attempt);
-        let counted = reply.usage.filter(|usage| !usage.estimated);
-        let over = counted.filter(|usage| usage.output_tokens > allowed);
+        let broken = broken_bound(attempt, &reply);
         self.store.settle_reply(&attempt.id, &settled(reply, attempt.call.reservation)).await?;
         let capped = self.budget.tokens_max.is_some() || self.budget.nusd_max.is_some();
-        match over {
-            Some(usage) if capped => {
-                let (class, answered) = (CAP_IGNORED.to_owned(), usage.output_tokens);
+        match broken {
+            Some(what) if capped => {
+                let class = CAP_IGNORED.to_owned();
                 let message = format!(
-                    "it answered {answered} tokens where {allowed} were allowed, so that no cap \
-                     can be kept; use another model, or run without token and dollar limits"
+                    "{what}, so that no cap can be kept; mend the price, use another model, or run \
+                     without token and dollar limits"
                 );
                 Ok(Advanced::Stopped(RunEnd::Provider { class, message }))
             }
@@ -200,6 +198,26 @@ impl<L: Llm + Sync> Engine<L> {
         let attempt = self.store.reopen_call(&attempt.id, reservation, target).await?;
         Ok(Advanced::To(Box::new(attempt)))
     }
+}
+
+/// How a reply cost more than could be reserved for it, in words.
+fn broken_bound(attempt: &AttemptRow, reply: &Reply) -> Option<String> {
+    let (allowed, reserved) = (output_tokens_max(attempt), attempt.call.reservation);
+    if let Some(usage) = reply.usage.filter(|usage| !usage.estimated) {
+        let answered = usage.output_tokens;
+        if answered > allowed {
+            return Some(format!("it answered {answered} tokens where {allowed} were allowed"));
+        }
+        let counted = usage.input_tokens.saturating_add(answered);
+        if counted > reserved.tokens {
+            let bound = reserved.tokens;
+            return Some(format!("it counted {counted} tokens where {bound} are the most"));
+        }
+    }
+    let (cost_nusd, reserved_nusd) = (reply.cost_nusd?, reserved.nusd);
+    (cost_nusd > reserved_nusd).then(|| {
+        format!("it charged {cost_nusd} nano-dollars where its price allows {reserved_nusd}")
+    })
 }
 
 /// The output limit that was reserved: what is left of the reservation beside the prompt.

@@ -245,6 +245,23 @@ fn a_model_that_ignores_its_limit_is_found_out() {
 }
 
 #[test]
+fn a_server_that_charges_more_than_its_price_is_found_out() {
+    let program = Program::new();
+    let body = json!({"choices": [{"finish_reason": "stop", "message": {"content": "hm"}}],
+        "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "cost": 0.5}});
+    let server = HttpScript::start(vec![Play::json(200, &body)]).unwrap();
+    settings(&program, &server, "stream = false\n");
+    let ended = call(&program, &["run", "vector_add", "--attempts", "9", "--dollars", "9"]);
+    assert_eq!(ended.code, Some(5), "{} {}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("it charged 500000000 nano-dollars"), "{}", ended.stdout);
+    assert_eq!((server.count(), &status(&program)["settled_nusd"]), (1, &500_000_000.into()));
+    // Without a limit to keep, the server's own count is simply booked.
+    let free = call(&program, &["run", "vector_add", "--attempts", "2"]);
+    assert_eq!(free.code, Some(0), "{} {}", free.stdout, free.stderr);
+    assert_eq!(status(&program)["settled_nusd"], 1_000_000_000);
+}
+
+#[test]
 fn what_the_server_charged_is_settled_or_lost_whenever_the_program_dies() {
     for at in ["asked:1", "sent:1", "submitted:1", "ticketed:1", "replied:1", "closed:1", "asked:2"]
     {
