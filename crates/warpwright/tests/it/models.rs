@@ -136,3 +136,26 @@ fn a_program_answers_every_task() {
     assert!(ended.stdout.contains("the model cannot go on (refused)"), "{}", ended.stdout);
     assert_eq!(program.verdicts(), ["Correct "]);
 }
+
+#[test]
+fn several_models_are_asked_in_turn_also_after_a_kill() {
+    let program = Program::new();
+    let of = |model: &str| {
+        let entries = (1..=4).map(|seq| Entry { model: model.to_owned(), ..entry(seq, "none") });
+        let path = program.path(&format!("{model}.jsonl"));
+        std::fs::write(&path, write(&entries.collect::<Vec<_>>())).unwrap();
+        format!("replay:{}", path.display())
+    };
+    let (first, second) = (of("first"), of("second"));
+    let arguments =
+        ["run", "softmax_rows", "--model", &first, "--model", &second, "--attempts", "4"];
+    let killed = program.call_with(&arguments, &[("WARPWRIGHT_KILL_AT", "sent:2")]);
+    assert_eq!(killed.signal, Some(9), "{}", killed.stderr);
+    let resumed = program.call(&["resume"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    for (seq, model) in [(1, "first"), (2, "second"), (3, "first"), (4, "second")] {
+        let shown = program.call(&["show", &format!("@last:{seq}"), "--json"]).closing();
+        assert_eq!(shown["calls"][0]["model"], model, "{seq}");
+        assert_eq!(shown["calls"].as_array().unwrap().len(), 1, "{seq}");
+    }
+}
