@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod embedded;
 mod environment;
+mod handed;
 mod limits;
 mod outcome;
 mod progress;
@@ -34,7 +35,8 @@ fn main() -> ExitCode {
             return outcome::finish_usage(&error, json);
         }
     };
-    let json = cli.json && !cli.command.prints_a_file();
+    let command = &cli.command;
+    let json = command.prints_records() || (cli.json && !command.prints_a_file());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let result = match runtime {

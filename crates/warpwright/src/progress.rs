@@ -16,7 +16,7 @@ pub(crate) fn printer(settings: &RunSettings) -> impl Fn(Progress<'_>) + Send + 
             let line = format!("{}{}", prefix(task), attempt_line(attempt));
             terminal::line(&terminal::one_line(&line));
         }
-        Progress::Reached { .. } => {}
+        Progress::Reached { .. } | Progress::Booked { .. } | Progress::Elsewhere { .. } => {}
         Progress::Retrying { task, seq, why, wait_ms } => {
             let seconds = wait_ms as f64 / 1e3;
             terminal::line(&terminal::one_line(&format!(

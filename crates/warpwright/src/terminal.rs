@@ -12,15 +12,23 @@ use crate::limits::LINE_CHARS_MAX;
 /// True once output was lost for another reason than a reader that went away.
 static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
 
+/// True once the reader of standard output went away.
+static READER_GONE: AtomicBool = AtomicBool::new(false);
+
 /// Prints a line. A reader that went away (a closed pipe) is no error; a full disk is, and is
 /// reported when the program ends.
 pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
-    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
-        && error.kind() != std::io::ErrorKind::BrokenPipe
-    {
-        OUTPUT_LOST.store(true, Ordering::SeqCst);
+    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
+        let gone = error.kind() == std::io::ErrorKind::BrokenPipe;
+        let flag = if gone { &READER_GONE } else { &OUTPUT_LOST };
+        flag.store(true, Ordering::SeqCst);
     }
+}
+
+/// True when what is printed reaches nobody.
+pub(crate) fn reader_is_gone() -> bool {
+    READER_GONE.load(Ordering::SeqCst)
 }
 
 /// True when the output is incomplete.

@@ -14,7 +14,7 @@ use pipeline::task::Task;
 use pipeline::template::Templates;
 use store::{Boundary, NewRun, NewTask, RunId, RunKind, RunSummary, Store};
 
-use crate::{AgentError, Engine, Interrupt, Operator, Progress, RunEnd};
+use crate::{AgentError, Engine, InFlight, Interrupt, Operator, Progress, RunEnd};
 
 /// A reply that is closed as malformed, without compiler or child.
 pub(super) const NO_FENCE: &str = "I would rather not.";
@@ -83,6 +83,7 @@ impl World {
             observer: Arc::new(|_: Progress<'_>| {}),
             sent_here: Mutex::new(HashSet::new()),
             failures_in_a_row: AtomicU32::new(0),
+            in_flight: InFlight::default(),
         }
     }
 
