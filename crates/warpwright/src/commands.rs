@@ -9,7 +9,7 @@ mod ledger;
 mod manual;
 mod report;
 mod show;
-mod status;
+pub(crate) mod status;
 mod tasks;
 mod toolchains;
 mod worker;

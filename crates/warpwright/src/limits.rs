@@ -16,5 +16,9 @@ pub(crate) const KERNELS_MAX: u32 = 100_000;
 pub(crate) const KERNEL_LINE_BYTES_MAX: usize = 4 << 20;
 /// Runs that `status` lists.
 pub(crate) const RUNS_LISTED_MAX: usize = 30;
+/// Tasks of which each has a live line of its own; with more, only the one in hand has.
+pub(crate) const LIVE_TASKS_MAX: usize = 8;
+/// Longest time between two drawings of the live lines, in milliseconds.
+pub(crate) const LIVE_TICK_MS: u64 = 250;
 /// Longest line of a table, in characters, before its last column is cut.
 pub(crate) const LINE_CHARS_MAX: usize = 160;

@@ -10,6 +10,7 @@ mod embedded;
 mod environment;
 mod handed;
 mod limits;
+mod live;
 mod outcome;
 mod progress;
 mod providers;

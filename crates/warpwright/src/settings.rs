@@ -28,7 +28,7 @@ use crate::settings::file::{BudgetSection, FileSettings};
 use crate::settings::model::{ModelSetting, nano_dollars};
 use crate::settings::run_file::{OperatorSection, RunFile};
 use crate::wiring::{LoadedTask, load_task};
-use crate::{embedded, environment};
+use crate::{embedded, environment, terminal};
 
 /// Attempts of each task when nobody says how many.
 const ATTEMPTS_PER_TASK: u32 = 10;
@@ -83,6 +83,8 @@ pub(crate) struct Places {
     pub(crate) file: FileSettings,
     /// Where the settings file is, if there is one.
     pub(crate) file_path: Option<PathBuf>,
+    /// True where a person watches what a run does.
+    pub(crate) live: bool,
 }
 
 impl Places {
@@ -113,6 +115,7 @@ impl Places {
             toolchain,
             file,
             file_path,
+            live: !cli.json && terminal::rewrites_lines(),
         })
     }
 }

@@ -6,12 +6,14 @@ use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use llm::Model;
 use pipeline::report::Score;
 use pipeline::task::Task;
-use store::{AttemptRow, NewRun, NewTask, RunId, RunLock, RunRow, RunState, Store};
+use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock, RunRow, RunState, Store};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{ResumeArgs, RunArgs};
 use crate::commands::ending;
+use crate::live::Live;
 use crate::outcome::{Outcome, bad_input};
+use crate::progress::Watch;
 use crate::settings::model::ModelSetting;
 use crate::settings::{self, Places, ResolvedRun, RunSettings};
 use crate::wiring::{self, Parts};
@@ -192,9 +194,11 @@ fn check_same(row: &RunRow, toolchain_id: &str, prompts_hash: &str) -> anyhow::R
 async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outcome> {
     let Begun { run, settings, parts, lock: _lock } = begun;
     let store = parts.store.clone();
-    let engine = wiring::engine(parts, &settings, progress::printer(&settings))?;
+    let watch = watch(places, &run, &settings, &parts).await?;
+    let engine = wiring::engine(parts, &settings, progress::printer(&settings, watch.as_ref()))?;
     let interrupts = listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
     let end = engine.run(&run).await;
+    drop(watch);
     interrupts.abort();
     let ended = match end {
         Ok(end) => ending::print(places, &store, &run, &end).await,
@@ -203,6 +207,28 @@ async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outcome> {
     // Folds the write-ahead log into the file, so that the ledger is one file again.
     store.close().await;
     ended
+}
+
+/// Live lines, where a person watches; one kernel of a person needs none.
+async fn watch(
+    places: &Places,
+    run: &RunId,
+    settings: &RunSettings,
+    parts: &Parts,
+) -> anyhow::Result<Option<Watch>> {
+    if !places.live || settings.run_kind() == RunKind::Manual {
+        return Ok(None);
+    }
+    let store = &parts.store;
+    let mut tasks = Vec::new();
+    for (loaded, operator) in parts.tasks.iter().zip(&settings.operators) {
+        let closed = store.closed_attempts(run, &loaded.task.hash).await?;
+        tasks.push((loaded.task.spec.name.clone(), operator.attempts_max, closed));
+    }
+    let left_us = settings.budget.deadline_us.map(|end_us| end_us - store.now_us());
+    let end_ms = left_us.map(|us| u64::try_from(us / 1_000).unwrap_or(0));
+    let bookings = store.bookings(run).await?;
+    Ok(Some(Watch::begin(Live::new(settings.budget, end_ms, bookings, &tasks))))
 }
 
 /// Starts only from a reference that reproduces its golden case: everything is judged by it.

@@ -219,7 +219,9 @@ impl Session {
     fn print(&self, line: u64, id: Option<&str>, outcome: &Outcome, row: Option<&AttemptRow>) {
         if self.form == Form::Lines {
             let what = row.map_or_else(|| outcome.reason.clone(), drive::attempt_line);
-            let line = format!("{}: {what}", id.unwrap_or_default());
+            let id = id.unwrap_or_default();
+            // What is wrong with a path names it.
+            let line = if what.starts_with(id) { what } else { format!("{id}: {what}") };
             return terminal::line(&terminal::one_line(&line));
         }
         let mut outcome = outcome.clone().with("line", line).with("task", self.task.as_str());

@@ -6,6 +6,8 @@ mod crashes;
 mod demo;
 mod folder;
 mod hostile;
+mod jsonl;
+mod live;
 mod program;
 mod ranking;
 mod task_files;
