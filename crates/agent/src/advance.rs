@@ -169,7 +169,7 @@ impl<L: Llm + Sync> Engine<L> {
         }
     }
 
-    /// A job that waits elsewhere is found again after a restart, so that one request ends the wait.
+    /// A job that waits elsewhere is found again after a restart, so one request ends the wait.
     async fn wait_for_evaluator(&self, wait_ms: u64) -> Result<(), AgentError> {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(wait_ms)) => Ok(()),

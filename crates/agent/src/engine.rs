@@ -37,6 +37,8 @@ pub struct Engine<L> {
     pub interrupt: Interrupt,
     /// Told of every step; must not block.
     pub observer: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
+    /// True where the observer is told of bookings, which takes a look into the ledger.
+    pub tells_bookings: bool,
     /// Calls that this process submitted: those of a dead one are lost where nobody can tell.
     pub sent_here: Mutex<HashSet<CallId>>,
     /// Provider failures since the last reply.
@@ -213,7 +215,7 @@ impl<L: Llm + Sync> Engine<L> {
 
     async fn tell(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
         let task = &self.operator(attempt)?.task.spec.name;
-        if matches!(attempt.state, State::Asked | State::Replied) {
+        if self.tells_bookings && matches!(attempt.state, State::Asked | State::Replied) {
             let bookings = self.store.bookings(&attempt.run_id).await?;
             (self.observer)(Progress::Booked { bookings: &bookings });
         }

@@ -76,8 +76,8 @@ impl Worker {
         Ok(Self { layout: Layout::open(root)?, judge, proven: BTreeSet::new() })
     }
 
-    /// Judges jobs until `deadline` or a stop; with `drain` until none is left. `stop` ends it after
-    /// the job in hand, `cancel` at once.
+    /// Judges jobs until `deadline` or a stop; with `drain` until none is left. `stop` ends it
+    /// after the job in hand, `cancel` at once.
     ///
     /// # Errors
     /// A folder that cannot be read or written.

@@ -51,8 +51,8 @@ locked or damaged; 130 interrupted, resumable.";
 
 const EVALUATE_HELP: &str = "\
 Each line of --jsonl is one object: {\"reply\": \"...\"} with Markdown as a model would send it, \
-{\"source\": \"...\", \"plan\": \"...\"} with CUDA and TOML, or {\"path\": \"...\"} with a file or folder; \
-an \"id\" beside it comes back in its record. The last line of the output sums up.
+{\"source\": \"...\", \"plan\": \"...\"} with CUDA and TOML, or {\"path\": \"...\"} with a file or \
+folder; an \"id\" beside it comes back in its record. The last line of the output sums up.
 
 Exit codes of several kernels: 0 all are correct; 2 a line could not be read, whatever the others \
 did; 3 some kernel did not pass; 130 interrupted.";

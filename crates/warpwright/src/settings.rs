@@ -150,7 +150,8 @@ impl RunSettings {
         match unknown {
             Some(model) if self.budget.nusd_max.is_some() => Err(bad_input(format!(
                 "the price of {} is unknown, so that no dollar limit can be kept; add to its \
-                 section in {}:\n  price = {{ input = 1.25, cached_input = 0.125, output = 10.0 }}  \
+                 section in {}:\n  \
+                 price = {{ input = 1.25, cached_input = 0.125, output = 10.0 }}  \
                  # dollars per million tokens\nor\n  price = \"free\"          # or \
                  \"subscription\", for a flat fee\nor run without --dollars",
                 model.describe(),

@@ -257,6 +257,7 @@ pub(crate) fn engine(
         seed: parts.seed,
         interrupt: Interrupt::default(),
         observer: Arc::new(observer),
+        tells_bookings: false,
         sent_here: Mutex::new(HashSet::new()),
         failures_in_a_row: AtomicU32::new(0),
         in_flight: InFlight::default(),

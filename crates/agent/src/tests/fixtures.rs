@@ -81,6 +81,7 @@ impl World {
             seed: RunSeed([7; 32]),
             interrupt: Interrupt::default(),
             observer: Arc::new(|_: Progress<'_>| {}),
+            tells_bookings: true,
             sent_here: Mutex::new(HashSet::new()),
             failures_in_a_row: AtomicU32::new(0),
             in_flight: InFlight::default(),

@@ -195,7 +195,9 @@ async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outcome> {
     let Begun { run, settings, parts, lock: _lock } = begun;
     let store = parts.store.clone();
     let watch = watch(places, &run, &settings, &parts).await?;
-    let engine = wiring::engine(parts, &settings, progress::printer(&settings, watch.as_ref()))?;
+    let printer = progress::printer(&settings, watch.as_ref());
+    let mut engine = wiring::engine(parts, &settings, printer)?;
+    engine.tells_bookings = watch.is_some();
     let interrupts = listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
     let end = engine.run(&run).await;
     drop(watch);

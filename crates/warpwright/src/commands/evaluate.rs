@@ -98,6 +98,8 @@ async fn many(
     let handover = Handover { seqs, jobs: jobs(args), told };
     let end = Arc::new(engine).run_handed(&begun.run, handover).await;
     feeder.abort();
+    // What it may be saying comes before the summary.
+    let _ = feeder.await;
     interrupts.abort();
     // Folds the write-ahead log into the file, so that the ledger is one file again.
     store.close().await;

@@ -80,70 +80,54 @@ fn a_tasks_line_follows_its_attempts() {
     }
 }
 
+/// The last line of a run of five attempts, some of which were closed at these times.
+fn run_line(live: &mut Live, closed_ms: &[u64], now_ms: u64) -> String {
+    for (at_ms, seq) in closed_ms.iter().zip(1..) {
+        live.take(&closed("a", seq, Kind::Wrong, 0.0), *at_ms);
+    }
+    live.lines(WIDE, now_ms).pop().unwrap()
+}
+
 #[test]
-fn the_runs_line_says_what_is_spent_and_what_is_left() {
-    let spent = |settled, reserved, tokens| Bookings {
+fn the_time_that_is_left_follows_the_attempts_so_far() {
+    for (end_ms, closed_ms, now_ms, wanted) in [
+        (None, vec![], 61_000, "0/5 attempts | 1:01 elapsed, ETA — |"),
+        (None, vec![10_000], 10_000, "1/5 attempts | 10 s elapsed, ETA 40 s |"),
+        (None, vec![10_000, 30_000], 35_000, "2/5 attempts | 35 s elapsed, ETA 40 s |"),
+        (None, vec![10_000], 3_599_000, "1/5 attempts | 59:59 elapsed, ETA 0 s |"),
+        (Some(40_000), vec![10_000, 30_000], 35_000, "ETA 5 s |"),
+        (Some(30_000), vec![10_000], 35_000, "ETA 0 s |"),
+        (Some(30_000), vec![], 10_000, "ETA — |"),
+        (None, vec![1_000; 5], 35_000, "5/5 attempts | 35 s elapsed, ETA 0 s |"),
+    ] {
+        let mut live = live(Budget::of_attempts(5), end_ms, &["a"]);
+        let line = run_line(&mut live, &closed_ms, now_ms);
+        assert!(line.contains(wanted), "{line}\n{wanted}");
+    }
+}
+
+#[test]
+fn what_is_spent_is_told_with_its_cap() {
+    const DOLLAR: i64 = 1_000_000_000;
+    let booked = |settled, reserved, tokens| Bookings {
         settled: Booking { calls: 1, tokens, nusd: settled },
+        failed: Booking { calls: 1, tokens: 0, nusd: DOLLAR / 2 },
         reserved: Booking { calls: 1, tokens: 500, nusd: reserved },
         ..Bookings::default()
     };
-    let all = Budget {
-        tokens_max: Some(2_000_000),
-        nusd_max: Some(5_000_000_000),
-        ..Budget::of_attempts(5)
-    };
-    for (budget, end_ms, bookings, closed_ms, now_ms, wanted) in [
-        (
-            Budget::of_attempts(5),
-            None,
-            Bookings::default(),
-            vec![],
-            61_000,
-            "0/5 attempts | 1:01 elapsed, ETA — | $0.0000 | 0 tokens",
-        ),
-        (
-            all,
-            None,
-            spent(1_234_500_000, 20_000_000, 12_000),
-            vec![10_000],
-            10_000,
-            concat!(
-                "1/5 attempts | 10 s elapsed, ETA 40 s | $1.2345 + $0.0200 reserved of $5.0000",
-                " | 12.5k of 2.0M tokens",
-            ),
-        ),
-        (
-            all,
-            None,
-            spent(0, 0, 9_000),
-            vec![10_000, 30_000],
-            35_000,
-            "2/5 attempts | 35 s elapsed, ETA 40 s |",
-        ),
-        (
-            all,
-            Some(40_000),
-            spent(0, 0, 0),
-            vec![10_000, 30_000],
-            35_000,
-            "ETA 5 s | $0.0000 of $5.0000 | 500 of",
-        ),
-        (all, Some(30_000), spent(0, 0, 0), vec![10_000], 35_000, "ETA 0 s |"),
-        (
-            all,
-            None,
-            spent(0, 0, 20_000_000),
-            vec![1_000; 5],
-            35_000,
-            "5/5 attempts | 35 s elapsed, ETA 0 s | $0.0000 of $5.0000 | 20.0M of",
-        ),
+    let none = Bookings::default();
+    for (nusd_max, tokens_max, bookings, wanted) in [
+        (None, None, none, "| $0.0000 | 0 tokens"),
+        (None, None, booked(DOLLAR, 0, 9_000), "| $1.5000 | 9500 tokens"),
+        (None, None, booked(0, DOLLAR, 9_500), "| $0.5000 + $1.0000 reserved | 10.0k tokens"),
+        (Some(5 * DOLLAR), None, booked(0, 1, 0), "| $0.5000 + $0.0000 reserved of $5.0000 |"),
+        (None, Some(999_999), booked(0, 0, 98_760), "| 99.2k of 999.9k tokens"),
+        (None, Some(2_000_000), booked(0, 0, 20_000_000), "| 20.0M of 2.0M tokens"),
     ] {
-        let mut live = live(budget, end_ms, &["a"]);
+        let budget = Budget { nusd_max, tokens_max, ..Budget::of_attempts(5) };
+        let mut live = live(budget, None, &["a"]);
         live.take(&Fact::Booked(bookings), 0);
-        for (seq, at_ms) in closed_ms.into_iter().enumerate() {
-            live.take(&closed("a", seq as u32 + 1, Kind::Wrong, 0.0), at_ms);
-        }
-        let line = live.lines(WIDE, now_ms).pop().unwrap();
+        let line = run_line(&mut live, &[], 0);
         assert!(line.contains(wanted), "{line}\n{wanted}");
     }
 }
