@@ -51,9 +51,7 @@ pub(crate) async fn start(
     resolved: ResolvedRun,
     seed: Option<&str>,
 ) -> anyhow::Result<Outcome> {
-    // Bad input must be known before a run is stored.
-    let models = wiring::models(&resolved.settings)?;
-    let begun = begin(places, resolved, models, seed).await?;
+    let begun = begin(places, resolved, wiring::models, seed).await?;
     drive(places, begun).await
 }
 
@@ -70,7 +68,7 @@ pub(crate) struct Begun {
 pub(crate) async fn begin(
     places: &Places,
     resolved: ResolvedRun,
-    models: Vec<Model>,
+    models: impl FnOnce(&RunSettings) -> anyhow::Result<Vec<Model>>,
     seed: Option<&str>,
 ) -> anyhow::Result<Begun> {
     let ResolvedRun { settings, tasks } = resolved;
@@ -79,6 +77,8 @@ pub(crate) async fn begin(
         None => wiring::fresh_seed()?,
     };
     let templates = wiring::templates(settings.prompts.as_ref())?;
+    // Bad input must be known before a run is stored.
+    let models = models(&settings)?;
     let toolchain = wiring::toolchain(places)?;
     let mut judge = wiring::judge(&toolchain)?;
     for loaded in &tasks {

@@ -84,7 +84,8 @@ async fn many(
     let settings = RunSettings::simple(&args.task, ModelSetting::Lines, KERNELS_MAX);
     let resolved = ResolvedRun { settings, tasks: vec![loaded] };
     let replies = ReplayModel::empty(wiring::A_PERSON);
-    let models = vec![Model::Replay(replies.clone())];
+    let model = Model::Replay(replies.clone());
+    let models = |_: &RunSettings| Ok(vec![model]);
     let begun = drive::begin(places, resolved, models, args.seed.as_deref()).await?;
     let store = begun.parts.store.clone();
     let mut engine = wiring::engine(begun.parts, &begun.settings, observe)?;
