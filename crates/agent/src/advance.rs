@@ -16,7 +16,7 @@ use pipeline::report::{Report, Stage};
 use pipeline::verdict::Verdict;
 use store::{AttemptRow, BuildRow, CandidateRow, NewBuild, NewCandidate, NewJudgement};
 
-use crate::engine::{Engine, RunEnd};
+use crate::engine::{Engine, Progress, RunEnd};
 use crate::error::AgentError;
 
 /// What a step led to.
@@ -108,6 +108,8 @@ impl<L: Llm + Sync> Engine<L> {
             &device.model,
             judge::judge_hash().as_str(),
         );
+        // Until its verdict is stored, nobody else runs the same program.
+        let _turn = self.in_flight.turn(&danger).await;
         if let Some(known) = self.known(&danger, &key).await? {
             let (verdict, report) = (&known.verdict, known.report.as_ref());
             let new = judgement(Some(&key), verdict, report, true);
@@ -158,12 +160,16 @@ impl<L: Llm + Sync> Engine<L> {
             let cancel = self.interrupt.cancel_flag();
             match blocking(move || evaluator.poll(&ticket, &cancel)).await? {
                 JobPoll::Done(judgement) => return Ok(*judgement),
-                JobPoll::Pending { next_poll_ms } => self.wait_for_evaluator(next_poll_ms).await?,
+                JobPoll::Pending { next_poll_ms } => {
+                    let task = &operator.task.spec.name;
+                    (self.observer)(Progress::Elsewhere { task, seq: attempt.ask.seq });
+                    self.wait_for_evaluator(next_poll_ms).await?;
+                }
             }
         }
     }
 
-    /// A job that waits elsewhere is found again after a restart: one request ends the wait.
+    /// A job that waits elsewhere is found again after a restart, so one request ends the wait.
     async fn wait_for_evaluator(&self, wait_ms: u64) -> Result<(), AgentError> {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(wait_ms)) => Ok(()),

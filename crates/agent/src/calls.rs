@@ -13,7 +13,7 @@ use pipeline::budget::{CallWish, Spent};
 use pipeline::next_step::StopReason;
 use pipeline::prompt::Prompt;
 use store::{
-    AttemptRow, Boundary, CallFailure, CallRow, CallState, CallTarget, Reservation, RunId,
+    AttemptRow, Booking, Boundary, CallFailure, CallRow, CallState, CallTarget, Reservation, RunId,
     SettledReply,
 };
 
@@ -38,7 +38,12 @@ impl<L: Llm + Sync> Engine<L> {
         model: &ModelInfo,
         prompt: &Prompt,
     ) -> Result<Result<Reservation, StopReason>, AgentError> {
-        let booked = self.store.bookings(run).await?.total();
+        // Without a cap nothing is counted: a run of many thousand calls need not sum them up.
+        let capped = self.budget.tokens_max.is_some() || self.budget.nusd_max.is_some();
+        let booked = match capped {
+            true => self.store.bookings(run).await?.total(),
+            false => Booking::default(),
+        };
         let now_us = self.store.now_us();
         let spent = Spent { tokens: booked.tokens, nusd: booked.nusd, now_us };
         let wish = CallWish {

@@ -13,10 +13,11 @@ use pipeline::next_step::{Ask, Search, SearchLimits, StopReason, Turn, next_turn
 use pipeline::prompt::Prompt;
 use pipeline::task::Task;
 use pipeline::template::Templates;
-use store::{AttemptRow, CallId, RunId, RunState, Store};
+use store::{AttemptRow, Bookings, CallId, RunId, RunState, Store};
 
 use crate::advance::Advanced;
 use crate::error::AgentError;
+use crate::in_flight::InFlight;
 use crate::interrupt::Interrupt;
 
 /// Everything that a run is wired to.
@@ -36,10 +37,14 @@ pub struct Engine<L> {
     pub interrupt: Interrupt,
     /// Told of every step; must not block.
     pub observer: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
+    /// True where the observer is told of bookings, which takes a look into the ledger.
+    pub tells_bookings: bool,
     /// Calls that this process submitted: those of a dead one are lost where nobody can tell.
     pub sent_here: Mutex<HashSet<CallId>>,
     /// Provider failures since the last reply.
     pub failures_in_a_row: AtomicU32,
+    /// Programs that are judged right now.
+    pub in_flight: InFlight,
 }
 
 /// One task of a run.
@@ -56,6 +61,10 @@ pub struct Operator {
 pub enum Progress<'a> {
     /// An attempt at a task reached a state; the row holds everything stored so far.
     Reached { task: &'a str, attempt: &'a AttemptRow },
+    /// What the calls of the run cost, or may cost, has changed.
+    Booked { bookings: &'a Bookings },
+    /// A kernel waits to be judged by another process.
+    Elsewhere { task: &'a str, seq: u32 },
     /// A call failed and will be made again after `wait_ms`.
     Retrying { task: &'a str, seq: u32, why: &'a str, wait_ms: u64 },
     /// The run broke, and the ledger could not take note of it either.
@@ -71,6 +80,14 @@ pub enum RunEnd {
     Provider { class: String, message: String },
     /// A person said so.
     Interrupted,
+    /// All kernels that were handed over are judged, and no more will come.
+    InputEnded,
+}
+
+/// How far an attempt was carried.
+pub(crate) enum Carried {
+    Closed(Box<AttemptRow>),
+    Stopped(RunEnd),
 }
 
 impl<L: Llm + Sync> Engine<L> {
@@ -85,13 +102,7 @@ impl<L: Llm + Sync> Engine<L> {
         let end = match driven {
             Ok(end) => end,
             Err(AgentError::Judge(JudgeError::Cancelled)) => RunEnd::Interrupted,
-            Err(error) => {
-                let why = error.to_string();
-                if let Err(second) = self.store.finish_run(run, RunState::Failed, &why).await {
-                    (self.observer)(Progress::Unnoted { why: &second.to_string() });
-                }
-                return Err(error);
-            }
+            Err(error) => return Err(self.failed(run, error).await),
         };
         let end = match end {
             RunEnd::Interrupted if self.interrupt.is_time_over() => {
@@ -103,28 +114,45 @@ impl<L: Llm + Sync> Engine<L> {
         Ok(end)
     }
 
+    /// Notes in the ledger that the run broke, and gives the error back.
+    pub(crate) async fn failed(&self, run: &RunId, error: AgentError) -> AgentError {
+        let why = error.to_string();
+        if let Err(second) = self.store.finish_run(run, RunState::Failed, &why).await {
+            (self.observer)(Progress::Unnoted { why: &second.to_string() });
+        }
+        error
+    }
+
     async fn drive(&self, run: &RunId) -> Result<RunEnd, AgentError> {
         loop {
-            let mut attempt = match self.store.attempt_in_hand(run).await? {
+            let attempt = match self.store.attempt_in_hand(run).await? {
                 Some(attempt) => attempt,
                 None => match self.next_attempt(run).await? {
                     Advanced::To(attempt) => *attempt,
                     Advanced::Stopped(end) => return Ok(end),
                 },
             };
-            while attempt.state != State::Closed {
-                self.tell(&attempt)?;
-                // What was sent is paid for: its reply belongs to the step in hand.
-                if self.interrupt.is_set() && attempt.state != State::Sent {
-                    return Ok(RunEnd::Interrupted);
-                }
-                attempt = match self.advance(attempt).await? {
-                    Advanced::To(attempt) => *attempt,
-                    Advanced::Stopped(end) => return Ok(end),
-                };
+            if let Carried::Stopped(end) = self.carry(attempt).await? {
+                return Ok(end);
             }
-            self.tell(&attempt)?;
         }
+    }
+
+    /// Takes one attempt through its states until it is closed. Several may be carried at once.
+    pub(crate) async fn carry(&self, mut attempt: AttemptRow) -> Result<Carried, AgentError> {
+        while attempt.state != State::Closed {
+            self.tell(&attempt).await?;
+            // What was sent is paid for: its reply belongs to the step in hand.
+            if self.interrupt.is_set() && attempt.state != State::Sent {
+                return Ok(Carried::Stopped(RunEnd::Interrupted));
+            }
+            attempt = match self.advance(attempt).await? {
+                Advanced::To(attempt) => *attempt,
+                Advanced::Stopped(end) => return Ok(Carried::Stopped(end)),
+            };
+        }
+        self.tell(&attempt).await?;
+        Ok(Carried::Closed(Box::new(attempt)))
     }
 
     /// Asks the policy, and opens what it wants unless a budget or a person forbids it.
@@ -151,7 +179,7 @@ impl<L: Llm + Sync> Engine<L> {
     }
 
     /// Renders the question and makes it durable with its reservation.
-    async fn open(
+    pub(crate) async fn open(
         &self,
         run: &RunId,
         operator: &Operator,
@@ -185,8 +213,12 @@ impl<L: Llm + Sync> Engine<L> {
         &self.models[turn % self.models.len()]
     }
 
-    fn tell(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
+    async fn tell(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
         let task = &self.operator(attempt)?.task.spec.name;
+        if self.tells_bookings && matches!(attempt.state, State::Asked | State::Replied) {
+            let bookings = self.store.bookings(&attempt.run_id).await?;
+            (self.observer)(Progress::Booked { bookings: &bookings });
+        }
         (self.observer)(Progress::Reached { task, attempt });
         Ok(())
     }
@@ -204,9 +236,9 @@ impl<L: Llm + Sync> Engine<L> {
 }
 
 impl RunEnd {
-    fn state(&self) -> RunState {
+    pub(crate) fn state(&self) -> RunState {
         match self {
-            Self::Finished(StopReason::AttemptsSpent) => RunState::Finished,
+            Self::Finished(StopReason::AttemptsSpent) | Self::InputEnded => RunState::Finished,
             Self::Finished(
                 StopReason::TokensSpent | StopReason::DollarsSpent | StopReason::TimeSpent,
             ) => RunState::Stopped,
@@ -223,6 +255,7 @@ impl RunEnd {
                 format!("the model cannot go on ({class}): {message}")
             }
             Self::Interrupted => "interrupted".to_owned(),
+            Self::InputEnded => "the input ended".to_owned(),
         }
     }
 }

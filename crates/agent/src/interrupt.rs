@@ -11,6 +11,8 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub struct Interrupt {
     requests: Arc<watch::Sender<u32>>,
+    /// The request that ends an attempt after its step in hand.
+    ends_attempts: u32,
     cancel: CancelFlag,
     time_is_over: Arc<AtomicBool>,
 }
@@ -19,6 +21,7 @@ impl Default for Interrupt {
     fn default() -> Self {
         Self {
             requests: Arc::new(watch::Sender::new(0)),
+            ends_attempts: 1,
             cancel: CancelFlag::default(),
             time_is_over: Arc::default(),
         }
@@ -26,6 +29,12 @@ impl Default for Interrupt {
 }
 
 impl Interrupt {
+    /// One whose first request only means that nothing new is begun.
+    #[must_use]
+    pub fn patient() -> Self {
+        Self { ends_attempts: 2, ..Self::default() }
+    }
+
     /// Asks to stop; a second time ends what is running or waited for.
     pub fn request(&self) {
         self.requests.send_modify(|requests| *requests = requests.saturating_add(1));
@@ -36,8 +45,14 @@ impl Interrupt {
 
     /// True once a stop was asked for.
     #[must_use]
-    pub fn is_set(&self) -> bool {
+    pub fn was_requested(&self) -> bool {
         *self.requests.borrow() > 0
+    }
+
+    /// True once attempts must end after their step in hand.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        *self.requests.borrow() >= self.ends_attempts
     }
 
     /// Ends what is running or waited for because the run's time is over.
@@ -53,8 +68,13 @@ impl Interrupt {
     }
 
     /// Returns once a stop was asked for.
-    pub(crate) async fn requested(&self) {
+    pub(crate) async fn first_request(&self) {
         self.reached(1).await;
+    }
+
+    /// Returns once attempts must end after their step in hand.
+    pub(crate) async fn requested(&self) {
+        self.reached(self.ends_attempts).await;
     }
 
     /// Returns once a stop was asked for a second time.

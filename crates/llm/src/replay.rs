@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::future::{Future, ready};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use pipeline::digest::Digest;
 use pipeline::limits::capped;
@@ -24,8 +24,8 @@ use crate::model::{Llm, ModelInfo, Poll, Price, Reply, Request, Ticket};
 /// A model that repeats what was recorded.
 #[derive(Clone, Debug)]
 pub struct ReplayModel {
-    /// Tries of each (task, seq), in the order of the file.
-    entries: Arc<HashMap<(String, u32), Vec<Entry>>>,
+    /// Tries of each (task, seq), in the order of the file; shared by all clones.
+    entries: Arc<RwLock<Tries>>,
     model: String,
     strict: bool,
     journal: Option<Arc<Journal>>,
@@ -41,6 +41,8 @@ struct Place {
     try_index: u32,
     prompt: Digest,
 }
+
+type Tries = HashMap<(String, u32), Vec<Arc<Entry>>>;
 
 const TICKET_PREFIX: &str = "replay:";
 
@@ -60,12 +62,30 @@ impl ReplayModel {
     #[must_use]
     pub fn of_entries(entries: Vec<Entry>) -> Self {
         let model = entries.iter().map(|entry| entry.model.clone()).find(|model| !model.is_empty());
-        let mut tries: HashMap<_, Vec<Entry>> = HashMap::new();
+        let replay = Self::empty(&model.unwrap_or_else(|| "recorded".to_owned()));
         for entry in entries {
-            tries.entry((entry.task.clone(), entry.seq)).or_default().push(entry);
+            replay.push(entry);
         }
-        let model = model.unwrap_or_else(|| "recorded".to_owned());
-        Self { entries: Arc::new(tries), model, strict: false, journal: None }
+        replay
+    }
+
+    /// A transcript without entries yet.
+    #[must_use]
+    pub fn empty(model: &str) -> Self {
+        let model = model.to_owned();
+        Self { entries: Arc::default(), model, strict: false, journal: None }
+    }
+
+    /// Adds an entry, for this model and every clone of it.
+    pub fn push(&self, entry: Entry) {
+        let mut tries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        tries.entry((entry.task.clone(), entry.seq)).or_default().push(Arc::new(entry));
+    }
+
+    /// Drops the entries of an attempt that will not be asked for again.
+    pub fn forget(&self, task: &str, seq: u32) {
+        let mut tries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        tries.remove(&(task.to_owned(), seq));
     }
 
     /// Makes a reply that was recorded for another prompt an error.
@@ -102,16 +122,19 @@ impl ReplayModel {
         let entry = self.entry(&place)?;
         match &entry.error {
             Some(text) => Err(LlmError::of_status_text(&capped(text, ERROR_BYTES_MAX))),
-            None => self.reply(entry, &place).map(Poll::Done),
+            None => self.reply(&entry, &place).map(Poll::Done),
         }
     }
 
-    fn entry<'a>(&'a self, place: &Place) -> Result<&'a Entry, LlmError> {
-        let tries = self.entries.get(&(place.task.clone(), place.seq));
+    fn entry(&self, place: &Place) -> Result<Arc<Entry>, LlmError> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let tries = entries.get(&(place.task.clone(), place.seq));
         let index = usize::try_from(place.try_index).unwrap_or(usize::MAX);
         // A recorded reply also answers the tries after it, as when a transcript grew between two.
-        let last_reply = |tries: &'a Vec<Entry>| tries.last().filter(|last| last.error.is_none());
-        let entry = tries.and_then(|tries| tries.get(index).or_else(|| last_reply(tries)));
+        let entry = tries.and_then(|tries| {
+            let last_reply = || tries.last().filter(|last| last.error.is_none());
+            tries.get(index).or_else(last_reply).cloned()
+        });
         entry.ok_or_else(|| {
             LlmError::new(ErrorClass::Exhausted, format!("the transcript has no {}", place.name()))
         })

@@ -55,6 +55,14 @@ const EXIT_CODES: &str = "Exit codes: 0 done; 1 our error; 2 usage or bad input 
 candidate or task did not pass; 4 not available here; 5 a budget ended it, resumable; 7 ledger \
 locked or damaged; 130 interrupted, resumable.";
 
+const EVALUATE_HELP: &str = "\
+Each line of --jsonl is one object: {\"reply\": \"...\"} with Markdown as a model would send it, \
+{\"source\": \"...\", \"plan\": \"...\"} with CUDA and TOML, or {\"path\": \"...\"} with a file or \
+folder; an \"id\" beside it comes back in its record. The last line of the output sums up.
+
+Exit codes of several kernels: 0 all are correct; 2 a line could not be read, whatever the others \
+did; 3 some kernel did not pass; 130 interrupted.";
+
 /// Attempts that a run may be given.
 fn attempts() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=100_000)
@@ -68,7 +76,8 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Let a model write kernels for one or many tasks until a limit is reached
     Run(RunArgs),
-    /// Judge one kernel of your own: a reply (.md) or a folder with kernel.cu and plan.toml
+    /// Judge kernels of your own: replies (.md), folders with kernel.cu and plan.toml, JSON lines
+    #[command(after_long_help = EVALUATE_HELP)]
     Evaluate(EvaluateArgs),
     /// Check any CUDA kernel without a GPU: run it on the simulator, every access checked
     Simulate(Box<SimulateArgs>),
@@ -106,6 +115,11 @@ impl Command {
     /// False for commands that must work whatever the settings file holds.
     pub(crate) fn reads_settings(&self) -> bool {
         !matches!(self, Self::Init(_) | Self::Completions { .. } | Self::Man)
+    }
+
+    /// True for commands whose output is JSON lines, the closing one included.
+    pub(crate) fn prints_records(&self) -> bool {
+        matches!(self, Self::Evaluate(EvaluateArgs { jsonl: Some(_), .. }))
     }
 
     /// True for commands whose output is a file as it stands.
@@ -185,8 +199,17 @@ pub(crate) struct RunArgs {
 pub(crate) struct EvaluateArgs {
     /// A built-in task's name, or a task folder
     pub(crate) task: String,
-    /// A file as a model would reply, or a folder with kernel.cu and plan.toml
-    pub(crate) candidate: PathBuf,
+    /// A file as a model would reply, or a folder with kernel.cu and plan.toml; several are judged
+    /// at the same time, with one line for each
+    #[arg(required_unless_present = "jsonl", value_name = "CANDIDATE")]
+    pub(crate) candidates: Vec<PathBuf>,
+    /// Judge the kernels of a file of JSON lines, or of standard input for `-`, and print one JSON
+    /// record for each as soon as it is judged
+    #[arg(long, value_name = "FILE", conflicts_with = "candidates")]
+    pub(crate) jsonl: Option<PathBuf>,
+    /// How many kernels are judged at the same time [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) jobs: Option<u32>,
     /// 64 hexadecimal digits from which all inputs are drawn [default: fresh random ones]
     #[arg(long, value_name = "HEX")]
     pub(crate) seed: Option<String>,

@@ -3,6 +3,7 @@
 mod doctor;
 pub(crate) mod drive;
 mod ending;
+mod evaluate;
 mod init;
 mod ledger;
 mod manual;
@@ -10,7 +11,7 @@ mod report;
 mod scaffold;
 mod show;
 mod simulate;
-mod status;
+pub(crate) mod status;
 mod tasks;
 mod toolchains;
 mod worker;
@@ -26,7 +27,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Init(args) => init::perform(&args),
         Command::Demo => drive::demo(&places).await,
         Command::Run(args) => drive::run(&places, &args).await,
-        Command::Evaluate(args) => drive::evaluate(&places, &args).await,
+        Command::Evaluate(args) => evaluate::perform(&places, &args, cli.json).await,
         Command::Simulate(args) => simulate::perform(&places, *args).await,
         Command::Resume(args) => drive::resume(&places, &args).await,
         Command::Worker(args) => worker::perform(&places, &args).await,

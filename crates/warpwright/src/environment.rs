@@ -26,6 +26,10 @@ pub(crate) const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
 pub(crate) const KILL_AT: &str = "WARPWRIGHT_KILL_AT";
 /// For tests: a file to which a replayed model appends one line for each question.
 pub(crate) const REPLAY_JOURNAL: &str = "WARPWRIGHT_REPLAY_JOURNAL";
+/// What the terminal is; `dumb` cannot rewrite lines.
+const TERM: &str = "TERM";
+/// Set by people whose terminal, or who themselves, want plain output.
+const NO_COLOR: &str = "NO_COLOR";
 const DATA_HOME: &str = "XDG_DATA_HOME";
 const CACHE_HOME: &str = "XDG_CACHE_HOME";
 const CONFIG_HOME: &str = "XDG_CONFIG_HOME";
@@ -38,6 +42,11 @@ use std::path::{Path, PathBuf};
 /// The value of a variable; `None` when it is unset or empty.
 pub(crate) fn value(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// False where lines that rewrite themselves are no help.
+pub(crate) fn wants_live_lines() -> bool {
+    value(TERM).is_some_and(|term| term != "dumb") && value(NO_COLOR).is_none()
 }
 
 /// How a person calls this program, for hints.

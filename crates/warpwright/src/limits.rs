@@ -10,8 +10,16 @@ pub(crate) const PROMPT_FILE_BYTES_MAX: u64 = 256 << 10;
 pub(crate) const SETTINGS_BYTES_MAX: u64 = 1 << 20;
 /// Largest key file that is read, in bytes.
 pub(crate) const KEY_BYTES_MAX: u64 = 64 << 10;
+/// Kernels that one call of `evaluate` judges.
+pub(crate) const KERNELS_MAX: u32 = 100_000;
+/// Longest line of JSON with a kernel, in bytes: a reply with every character escaped.
+pub(crate) const KERNEL_LINE_BYTES_MAX: usize = 4 << 20;
 /// Runs that `status` lists.
 pub(crate) const RUNS_LISTED_MAX: usize = 30;
+/// Tasks of which each has a live line of its own; with more, only the one in hand has.
+pub(crate) const LIVE_TASKS_MAX: usize = 8;
+/// Longest time between two drawings of the live lines, in milliseconds.
+pub(crate) const LIVE_TICK_MS: u64 = 250;
 /// Longest line of a table, in characters, before its last column is cut.
 pub(crate) const LINE_CHARS_MAX: usize = 160;
 /// Warp instructions that a person may grant one simulated launch.

@@ -8,7 +8,9 @@ mod cli;
 mod commands;
 mod embedded;
 mod environment;
+mod handed;
 mod limits;
+mod live;
 mod outcome;
 mod progress;
 mod providers;
@@ -34,7 +36,8 @@ fn main() -> ExitCode {
             return outcome::finish_usage(&error, json);
         }
     };
-    let json = cli.json && !cli.command.prints_a_file();
+    let command = &cli.command;
+    let json = command.prints_records() || (cli.json && !command.prints_a_file());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let result = match runtime {

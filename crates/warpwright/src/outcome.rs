@@ -128,6 +128,11 @@ pub(crate) fn finish_usage(error: &clap::Error, json: bool) -> ExitCode {
 }
 
 fn print_closing(outcome: &Outcome) {
+    terminal::line(&record(outcome).to_string());
+}
+
+/// An end as a line of JSON says it.
+pub(crate) fn record(outcome: &Outcome) -> serde_json::Value {
     let mut line = json!({
         "exit": outcome.exit.code(),
         "kind": outcome.exit.kind(),
@@ -136,7 +141,7 @@ fn print_closing(outcome: &Outcome) {
     if let Some(object) = line.as_object_mut() {
         object.extend(outcome.details.clone());
     }
-    terminal::line(&line.to_string());
+    line
 }
 
 fn exit_of(error: &anyhow::Error) -> Exit {
@@ -152,12 +157,17 @@ fn exit_of(error: &anyhow::Error) -> Exit {
     if let Some(error) = error.downcast_ref::<JudgeError>() {
         return exit_of_judge(error);
     }
-    match error.downcast_ref::<AgentError>() {
-        Some(AgentError::Store(error)) => exit_of_store(error),
-        Some(AgentError::Judge(error)) => exit_of_judge(error),
-        Some(AgentError::Template(_)) => Exit::BadInput,
-        Some(AgentError::Incomplete { .. }) => Exit::LedgerTrouble,
-        Some(AgentError::Worker(_)) | None => Exit::OurError,
+    error.downcast_ref::<AgentError>().map_or(Exit::OurError, exit_of_agent)
+}
+
+/// How a run ends that met this error.
+pub(crate) fn exit_of_agent(error: &AgentError) -> Exit {
+    match error {
+        AgentError::Store(error) => exit_of_store(error),
+        AgentError::Judge(error) => exit_of_judge(error),
+        AgentError::Template(_) => Exit::BadInput,
+        AgentError::Incomplete { .. } => Exit::LedgerTrouble,
+        AgentError::Worker(_) => Exit::OurError,
     }
 }
 

@@ -1,31 +1,106 @@
-//! What a person sees while a run goes on: a line for each closed attempt.
+//! What a person sees while a run goes on: a line for each closed attempt and, on a terminal, live
+//! lines below them.
+//!
+//! Live lines are drawn by a thread of their own, so that a run never waits for a terminal. What
+//! they say is in [`crate::live`].
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use agent::Progress;
 use pipeline::attempt::State;
 
 use crate::commands::drive::attempt_line;
+use crate::limits::LIVE_TICK_MS;
+use crate::live::{Fact, Live};
 use crate::settings::RunSettings;
 use crate::terminal;
 
-/// An observer that prints; with several tasks, each line names its own.
-pub(crate) fn printer(settings: &RunSettings) -> impl Fn(Progress<'_>) + Send + Sync + 'static {
-    let many = settings.operators.len() > 1;
-    let prefix = move |task: &str| if many { format!("{task} ") } else { String::new() };
-    move |progress| match progress {
-        Progress::Reached { task, attempt } if attempt.state == State::Closed => {
-            let line = format!("{}{}", prefix(task), attempt_line(attempt));
-            terminal::line(&terminal::one_line(&line));
+/// Live lines on the terminal until this is dropped.
+pub(crate) struct Watch {
+    sender: Sender<Told>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread is told.
+enum Told {
+    Fact(Fact),
+    /// A line that stays.
+    Line(String),
+    End,
+}
+
+impl Watch {
+    /// Begins to draw.
+    pub(crate) fn begin(live: Live) -> Self {
+        let (sender, told) = channel();
+        let thread = std::thread::spawn(move || draw(live, &told));
+        Self { sender, thread: Some(thread) }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.sender.send(Told::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
-        Progress::Reached { .. } => {}
+    }
+}
+
+fn draw(mut live: Live, told: &Receiver<Told>) {
+    let begun = Instant::now();
+    let now_ms = || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    loop {
+        match told.recv_timeout(Duration::from_millis(LIVE_TICK_MS)) {
+            Ok(Told::Fact(fact)) => live.take(&fact, now_ms()),
+            Ok(Told::Line(line)) => terminal::line(&line),
+            Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        terminal::set_live(live.lines(terminal::size(), now_ms()));
+    }
+    terminal::set_live(Vec::new());
+}
+
+/// An observer that prints, or has the thread of `watch` print; with several tasks, each line
+/// names its own.
+pub(crate) fn printer(
+    settings: &RunSettings,
+    watch: Option<&Watch>,
+) -> impl Fn(Progress<'_>) + Send + Sync + 'static {
+    let many = settings.operators.len() > 1;
+    let sender = watch.map(|watch| watch.sender.clone());
+    move |progress| {
+        let line = plain_line(&progress, many);
+        let Some(sender) = &sender else {
+            line.iter().for_each(|line| terminal::line(line));
+            return;
+        };
+        let told = line.map(Told::Line).into_iter().chain(Fact::of(&progress).map(Told::Fact));
+        told.for_each(|told| _ = sender.send(told));
+    }
+}
+
+/// The line that stays, if there is one.
+fn plain_line(progress: &Progress<'_>, many: bool) -> Option<String> {
+    let prefix = |task: &str| if many { format!("{task} ") } else { String::new() };
+    let line = match *progress {
+        Progress::Reached { task, attempt } if attempt.state == State::Closed => {
+            format!("{}{}", prefix(task), attempt_line(attempt))
+        }
+        Progress::Reached { .. } | Progress::Booked { .. } | Progress::Elsewhere { .. } => {
+            return None;
+        }
         Progress::Retrying { task, seq, why, wait_ms } => {
             let seconds = wait_ms as f64 / 1e3;
-            terminal::line(&terminal::one_line(&format!(
-                "{}#{seq} asking again in {seconds:.1} s: {why}",
-                prefix(task)
-            )));
+            format!("{}#{seq} asking again in {seconds:.1} s: {why}", prefix(task))
         }
         Progress::Unnoted { why } => {
             terminal::note(&format!("the run broke, and the ledger could not note it: {why}"));
+            return None;
         }
-    }
+    };
+    Some(terminal::one_line(&line))
 }

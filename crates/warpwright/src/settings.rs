@@ -27,7 +27,7 @@ use crate::settings::file::FileSettings;
 use crate::settings::model::ModelSetting;
 use crate::settings::run_file::{OperatorSection, RunFile};
 use crate::wiring::{LoadedTask, load_task};
-use crate::{embedded, environment};
+use crate::{embedded, environment, terminal};
 
 /// Attempts of each task when nobody says how many.
 const ATTEMPTS_PER_TASK: u32 = 10;
@@ -82,6 +82,8 @@ pub(crate) struct Places {
     pub(crate) file: FileSettings,
     /// Where the settings file is, if there is one.
     pub(crate) file_path: Option<PathBuf>,
+    /// True where a person watches what a run does.
+    pub(crate) live: bool,
 }
 
 impl Places {
@@ -112,6 +114,7 @@ impl Places {
             toolchain,
             file,
             file_path,
+            live: !cli.json && terminal::rewrites_lines(),
         })
     }
 }
@@ -146,7 +149,8 @@ impl RunSettings {
         match unknown {
             Some(model) if self.budget.nusd_max.is_some() => Err(bad_input(format!(
                 "the price of {} is unknown, so that no dollar limit can be kept; add to its \
-                 section in {}:\n  price = {{ input = 1.25, cached_input = 0.125, output = 10.0 }} \
+                 section in {}:\n  \
+                 price = {{ input = 1.25, cached_input = 0.125, output = 10.0 }}  \
                  # dollars per million tokens\nor\n  price = \"free\"          # or \
                  \"subscription\", for a flat fee\nor run without --dollars",
                 model.describe(),

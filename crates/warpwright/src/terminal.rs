@@ -4,23 +4,87 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pipeline::visible::visible;
+use rustix::termios::tcgetwinsize;
 
+use crate::environment;
 use crate::limits::LINE_CHARS_MAX;
+use crate::live::Size;
 
 /// True once output was lost for another reason than a reader that went away.
 static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
 
+/// True once the reader of standard output went away.
+static READER_GONE: AtomicBool = AtomicBool::new(false);
+
+/// The lines below everything else that are rewritten in place.
+static LIVE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 /// Prints a line. A reader that went away (a closed pipe) is no error; a full disk is, and is
 /// reported when the program ends.
 pub(crate) fn line(text: &str) {
-    let mut out = std::io::stdout().lock();
-    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
-        && error.kind() != std::io::ErrorKind::BrokenPipe
-    {
-        OUTPUT_LOST.store(true, Ordering::SeqCst);
+    let live = live();
+    write_out(&format!("{}{text}\n{}", erased(&live), drawn(&live)));
+}
+
+/// Puts other live lines in the place of those before; none at all takes them away. Each must be
+/// narrower than the window.
+pub(crate) fn set_live(lines: Vec<String>) {
+    let mut live = live();
+    if *live != lines {
+        write_out(&format!("{}{}", erased(&live), drawn(&lines)));
+        *live = lines;
     }
+}
+
+fn live() -> MutexGuard<'static, Vec<String>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The cursor waits where the first live line begins: wherever a resize moves that, everything
+/// from there on is live. The rest is erased from the next row on, since some terminals keep what
+/// is erased from their very first place on.
+fn erased(live: &[String]) -> &'static str {
+    if live.is_empty() { "" } else { "\r\x1b[K\x1b7\x1b[B\x1b[J\x1b8" }
+}
+
+fn drawn(live: &[String]) -> String {
+    match live.len() {
+        0 => String::new(),
+        1 => format!("{}\r", live[0]),
+        rows => format!("{}\r\x1b[{}A", live.join("\r\n"), rows - 1),
+    }
+}
+
+fn write_out(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        let gone = error.kind() == std::io::ErrorKind::BrokenPipe;
+        let flag = if gone { &READER_GONE } else { &OUTPUT_LOST };
+        flag.store(true, Ordering::SeqCst);
+    }
+}
+
+/// True where a person watches a terminal that can rewrite lines.
+pub(crate) fn rewrites_lines() -> bool {
+    std::io::stdout().is_terminal() && environment::wants_live_lines()
+}
+
+/// The window; a usual one where nobody knows.
+pub(crate) fn size() -> Size {
+    let found = tcgetwinsize(std::io::stdout()).ok();
+    let known = found.filter(|size| size.ws_row > 0 && size.ws_col > 0);
+    known.map_or(Size { rows: 24, cols: 80 }, |size| Size {
+        rows: size.ws_row.into(),
+        cols: size.ws_col.into(),
+    })
+}
+
+/// True when what is printed reaches nobody.
+pub(crate) fn reader_is_gone() -> bool {
+    READER_GONE.load(Ordering::SeqCst)
 }
 
 /// True when the output is incomplete.
@@ -30,12 +94,19 @@ pub(crate) fn output_lost() -> bool {
 
 /// Prints an error.
 pub(crate) fn error(text: &str) {
-    let _ = writeln!(std::io::stderr(), "error: {text}");
+    note(&format!("error: {text}"));
 }
 
 /// Prints a remark that does not belong to the result.
 pub(crate) fn note(text: &str) {
+    let live = live();
+    if !live.is_empty() {
+        write_out(erased(&live));
+    }
     let _ = writeln!(std::io::stderr(), "{text}");
+    if !live.is_empty() {
+        write_out(&drawn(&live));
+    }
 }
 
 /// One line of visible characters; cut to a readable width where a person watches.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
-use agent::{Engine, Interrupt, Operator, Progress};
+use agent::{Engine, InFlight, Interrupt, Operator, Progress};
 use anyhow::Context;
 use device::toolchain::{self, Toolchain};
 use fleet::FolderEvaluator;
@@ -27,6 +27,9 @@ use crate::outcome::bad_input;
 use crate::settings::model::ModelSetting;
 use crate::settings::{EvaluatorSetting, OperatorSetting, Places, RunSettings};
 use crate::{embedded, environment, providers, terminal};
+
+/// Who answers where kernels are a person's own.
+pub(crate) const A_PERSON: &str = "a person";
 
 /// A task with the files that it was read from.
 pub(crate) struct LoadedTask {
@@ -176,7 +179,7 @@ pub(crate) fn model(setting: &ModelSetting) -> anyhow::Result<Model> {
             let entry = person_entry(task, 1, read_candidate(path)?);
             Model::Replay(ReplayModel::of_entries(vec![entry]))
         }
-        ModelSetting::Lines => Model::Replay(ReplayModel::of_entries(Vec::new())),
+        ModelSetting::Lines => Model::Replay(ReplayModel::empty(A_PERSON)),
         ModelSetting::Replay { file, strict } => {
             let model = ReplayModel::open(file).map_err(bad_input)?.strict(*strict);
             Model::Replay(journalled(model)?)
@@ -195,7 +198,7 @@ fn journalled(model: ReplayModel) -> anyhow::Result<ReplayModel> {
 }
 
 /// A kernel of a person as a reply: a Markdown file, or `kernel.cu` and `plan.toml` of a folder.
-fn read_candidate(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn read_candidate(path: &Path) -> anyhow::Result<String> {
     if !path.is_dir() {
         return read_text(path, REPLY_BYTES_MAX as u64);
     }
@@ -214,7 +217,7 @@ pub(crate) fn person_entry(task: &str, seq: u32, reply: String) -> Entry {
         reply,
         finish_reason: "stop".to_owned(),
         usage: Usage::default(),
-        model: "a person".to_owned(),
+        model: A_PERSON.to_owned(),
         latency_ms: 0,
         error: None,
     }
@@ -267,8 +270,10 @@ pub(crate) fn engine(
         seed: parts.seed,
         interrupt: Interrupt::default(),
         observer: Arc::new(observer),
+        tells_bookings: false,
         sent_here: Mutex::new(HashSet::new()),
         failures_in_a_row: AtomicU32::new(0),
+        in_flight: InFlight::default(),
     })
 }
 

@@ -13,7 +13,7 @@ pub(super) enum Uses {
 }
 
 /// Each crate with the crates that it uses.
-pub(super) const TABLE: [(&str, Uses); 11] = [
+pub(super) const TABLE: [(&str, Uses); 12] = [
     ("pipeline", Uses::Exactly(&[])),
     ("ptx-sim", Uses::Exactly(&[])),
     ("device", Uses::Exactly(&["ptx-sim"])),
@@ -21,6 +21,7 @@ pub(super) const TABLE: [(&str, Uses); 11] = [
     ("runner", Uses::Exactly(&["device", "pipeline", "ptx-sim", "sandbox"])),
     ("judge", Uses::Exactly(&["pipeline", "sandbox"])),
     ("llm", Uses::Exactly(&["pipeline"])),
+    ("fleet", Uses::Exactly(&["judge", "pipeline"])),
     ("store", Uses::Exactly(&["pipeline"])),
     ("agent", Uses::Exactly(&["judge", "llm", "pipeline", "store"])),
     ("warpwright", Uses::Anything),

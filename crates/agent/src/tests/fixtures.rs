@@ -14,7 +14,7 @@ use pipeline::task::Task;
 use pipeline::template::Templates;
 use store::{Boundary, NewRun, NewTask, RunId, RunKind, RunSummary, Store};
 
-use crate::{AgentError, Engine, Interrupt, Operator, Progress, RunEnd};
+use crate::{AgentError, Engine, InFlight, Interrupt, Operator, Progress, RunEnd};
 
 /// A reply that is closed as malformed, without compiler or child.
 pub(super) const NO_FENCE: &str = "I would rather not.";
@@ -81,8 +81,10 @@ impl World {
             seed: RunSeed([7; 32]),
             interrupt: Interrupt::default(),
             observer: Arc::new(|_: Progress<'_>| {}),
+            tells_bookings: true,
             sent_here: Mutex::new(HashSet::new()),
             failures_in_a_row: AtomicU32::new(0),
+            in_flight: InFlight::default(),
         }
     }
 

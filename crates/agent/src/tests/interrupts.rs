@@ -96,7 +96,8 @@ async fn the_first_error_is_kept_when_the_ledger_breaks_as_well() {
             tokio::task::block_in_place(|| runtime.block_on(store.close()));
         }
         Progress::Unnoted { why } => sink.lock().unwrap().push(why.to_owned()),
-        Progress::Reached { .. } | Progress::Retrying { .. } => {}
+        Progress::Reached { .. } | Progress::Booked { .. } => {}
+        Progress::Elsewhere { .. } | Progress::Retrying { .. } => {}
     });
     let error = engine.run(&world.run).await.unwrap_err();
     assert!(matches!(error, AgentError::Judge(_)), "{error}");

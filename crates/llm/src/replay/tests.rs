@@ -104,3 +104,16 @@ async fn a_ticket_of_a_longer_transcript_is_exhausted_not_unknown() {
     let cut = Ticket::from("replay:{\"task\":\"t\"".to_owned());
     assert_eq!(short.poll(&cut).await.unwrap_err().class(), ErrorClass::UnknownTicket);
 }
+
+#[tokio::test]
+async fn an_entry_that_is_added_answers_every_clone_until_it_is_forgotten() {
+    let model = ReplayModel::empty("a person");
+    let clone = model.clone();
+    let question = request("conformance", 1, 0);
+    let asked = || complete(&clone, &question, 100);
+    assert_eq!(asked().await.unwrap_err().class(), ErrorClass::Exhausted);
+    script().into_iter().for_each(|entry| model.push(entry));
+    assert_eq!(asked().await.unwrap().model, "scripted");
+    model.forget("conformance", 1);
+    assert_eq!(asked().await.unwrap_err().class(), ErrorClass::Exhausted);
+}

@@ -1,16 +1,19 @@
-//! `demo`, `run`, `resume` and `evaluate`: everything that drives the loop.
+//! `demo`, `run` and `resume`: everything that drives the loop.
 
 use agent::Interrupt;
 use anyhow::Context;
 use judge::{CancelFlag, Judge, JudgeError, judge_hash};
+use llm::Model;
 use pipeline::report::Score;
 use pipeline::task::Task;
-use store::{AttemptRow, NewRun, NewTask, RunId, RunRow, RunState, Store};
+use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock, RunRow, RunState, Store};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::{EvaluateArgs, ResumeArgs, RunArgs};
+use crate::cli::{ResumeArgs, RunArgs};
 use crate::commands::ending;
+use crate::live::Live;
 use crate::outcome::{Outcome, bad_input};
+use crate::progress::Watch;
 use crate::settings::model::ModelSetting;
 use crate::settings::{self, Places, ResolvedRun, RunSettings};
 use crate::wiring::{self, Parts};
@@ -43,20 +46,31 @@ pub(crate) async fn run(places: &Places, args: &RunArgs) -> anyhow::Result<Outco
     start(places, resolved, args.seed.as_deref()).await
 }
 
-/// Judges one kernel of a person: a run of one attempt, along the same path.
-pub(crate) async fn evaluate(places: &Places, args: &EvaluateArgs) -> anyhow::Result<Outcome> {
-    let loaded = wiring::load_task(&args.task)?;
-    let task = loaded.task.spec.name.clone();
-    let path = std::path::absolute(&args.candidate)?;
-    let settings = RunSettings::simple(&args.task, ModelSetting::Candidate { task, path }, 1);
-    start(places, ResolvedRun { settings, tasks: vec![loaded] }, args.seed.as_deref()).await
-}
-
-async fn start(
+pub(crate) async fn start(
     places: &Places,
     resolved: ResolvedRun,
     seed: Option<&str>,
 ) -> anyhow::Result<Outcome> {
+    let begun = begin(places, resolved, wiring::models, seed).await?;
+    drive(places, begun).await
+}
+
+/// A run that is stored and locked.
+pub(crate) struct Begun {
+    pub(crate) run: RunId,
+    pub(crate) settings: RunSettings,
+    pub(crate) parts: Parts,
+    /// Held as long as the run is driven.
+    pub(crate) lock: RunLock,
+}
+
+/// Stores a new run.
+pub(crate) async fn begin(
+    places: &Places,
+    resolved: ResolvedRun,
+    models: impl FnOnce(&RunSettings) -> anyhow::Result<Vec<Model>>,
+    seed: Option<&str>,
+) -> anyhow::Result<Begun> {
     let ResolvedRun { settings, tasks } = resolved;
     let seed = match seed {
         Some(text) => wiring::parse_seed(text)?,
@@ -64,7 +78,7 @@ async fn start(
     };
     let templates = wiring::templates(settings.prompts.as_ref())?;
     // Bad input must be known before a run is stored.
-    let models = wiring::models(&settings)?;
+    let models = models(&settings)?;
     let toolchain = wiring::toolchain(places)?;
     let mut judge = wiring::judge(&toolchain)?;
     for loaded in &tasks {
@@ -86,9 +100,9 @@ async fn start(
             device: &judge.config().device,
         })
         .await?;
-    let _lock = store.lock_run(&run)?;
+    let lock = store.lock_run(&run)?;
     let parts = Parts { store, tasks, models, judge, templates, seed };
-    drive(places, &run, parts, &settings).await
+    Ok(Begun { run, settings, parts, lock })
 }
 
 /// Goes on with a run.
@@ -98,7 +112,7 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
     let store = wiring::ledger(places).await?;
     let run = store.resolve_run(&args.run).await?;
     // Held before anything is read, so that no other process changes it meanwhile.
-    let _lock = store.lock_run(&run)?;
+    let lock = store.lock_run(&run)?;
     let row = store.run(&run).await?;
     let settings = resumed_settings(places, &row, args)?;
     if row.state == RunState::Finished && args.budget.attempts.is_none() {
@@ -119,7 +133,7 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
     let models = wiring::models(&settings)?;
     store.reopen_run(&run, &settings.to_json()?).await?;
     let parts = Parts { store, tasks, models, judge, templates, seed };
-    drive(places, &run, parts, &settings).await
+    drive(places, Begun { run, settings, parts, lock }).await
 }
 
 fn resumed_settings(
@@ -129,6 +143,14 @@ fn resumed_settings(
 ) -> anyhow::Result<RunSettings> {
     let mut settings: RunSettings = serde_json::from_str(&row.settings_json)
         .map_err(|error| bad_input(format!("the settings of run {}: {error}", row.id)))?;
+    if settings.models.contains(&ModelSetting::Lines) {
+        return Err(bad_input(format!(
+            "run {} judged kernels that were handed over by `evaluate`, as lines of standard input \
+             or as several files, and does not have them any more: give them to `evaluate` again; \
+             what was judged is answered from the ledger",
+            row.id
+        )));
+    }
     settings::budget::change(&mut settings.budget, &args.budget)?;
     if let [only] = settings.operators.as_mut_slice() {
         only.attempts_max = settings.budget.attempts_max;
@@ -168,25 +190,47 @@ fn check_same(row: &RunRow, toolchain_id: &str, prompts_hash: &str) -> anyhow::R
     Ok(())
 }
 
-/// Drives a run, whose lock the caller holds.
-async fn drive(
-    places: &Places,
-    run: &RunId,
-    parts: Parts,
-    settings: &RunSettings,
-) -> anyhow::Result<Outcome> {
+/// Drives a run to its end.
+async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outcome> {
+    let Begun { run, settings, parts, lock: _lock } = begun;
     let store = parts.store.clone();
-    let engine = wiring::engine(parts, settings, progress::printer(settings))?;
-    let interrupts = listen(engine.interrupt.clone())?;
-    let end = engine.run(run).await;
+    let watch = watch(places, &run, &settings, &parts).await?;
+    let printer = progress::printer(&settings, watch.as_ref());
+    let mut engine = wiring::engine(parts, &settings, printer)?;
+    engine.tells_bookings = watch.is_some();
+    let interrupts = listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
+    let end = engine.run(&run).await;
+    drop(watch);
     interrupts.abort();
     let ended = match end {
-        Ok(end) => ending::print(places, &store, run, &end).await,
+        Ok(end) => ending::print(places, &store, &run, &end).await,
         Err(error) => Err(error.into()),
     };
     // Folds the write-ahead log into the file, so that the ledger is one file again.
     store.close().await;
     ended
+}
+
+/// Live lines, where a person watches; one kernel of a person needs none.
+async fn watch(
+    places: &Places,
+    run: &RunId,
+    settings: &RunSettings,
+    parts: &Parts,
+) -> anyhow::Result<Option<Watch>> {
+    if !places.live || settings.run_kind() == RunKind::Manual {
+        return Ok(None);
+    }
+    let store = &parts.store;
+    let mut tasks = Vec::new();
+    for (loaded, operator) in parts.tasks.iter().zip(&settings.operators) {
+        let closed = store.closed_attempts(run, &loaded.task.hash).await?;
+        tasks.push((loaded.task.spec.name.clone(), operator.attempts_max, closed));
+    }
+    let left_us = settings.budget.deadline_us.map(|end_us| end_us - store.now_us());
+    let end_ms = left_us.map(|us| u64::try_from(us / 1_000).unwrap_or(0));
+    let bookings = store.bookings(run).await?;
+    Ok(Some(Watch::begin(Live::new(settings.budget, end_ms, bookings, &tasks))))
 }
 
 /// Starts only from a reference that reproduces its golden case: everything is judged by it.
@@ -212,15 +256,19 @@ async fn prove_reference(judge: Judge, task: &Task) -> anyhow::Result<Judge> {
     Err(JudgeError::Reference { task: task.spec.name.clone(), why }.into())
 }
 
-/// Ctrl-C or SIGTERM once: stop after the step in hand; twice: at once.
-fn listen(interrupt: Interrupt) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+/// Ctrl-C or SIGTERM once: stop after the step in hand; twice: at once. `said` is what a person
+/// reads at each.
+pub(crate) fn listen(
+    interrupt: Interrupt,
+    said: [&'static str; 2],
+) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     let mut ctrl_c = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     Ok(tokio::spawn(async move {
         while next_of(&mut ctrl_c, &mut terminate).await.is_some() {
-            let again = interrupt.is_set();
+            let again = interrupt.was_requested();
             interrupt.request();
-            terminal::note(if again { STOPPING_NOW } else { STOPPING });
+            terminal::note(said[usize::from(again)]);
         }
     }))
 }

@@ -3,6 +3,8 @@
 use agent::RunEnd;
 use pipeline::feedback::Feedback;
 use pipeline::next_step::StopReason;
+use pipeline::report::Report;
+use pipeline::verdict::Verdict;
 use store::{RunId, RunKind, RunSummary, Store};
 
 use crate::commands::drive::attempt_line;
@@ -30,9 +32,9 @@ pub(crate) async fn print(
     Ok(with_details(outcome(end), places, &summary))
 }
 
-fn outcome(end: &RunEnd) -> Outcome {
+pub(crate) fn outcome(end: &RunEnd) -> Outcome {
     match end {
-        RunEnd::Finished(StopReason::AttemptsSpent) => Outcome::done(),
+        RunEnd::Finished(StopReason::AttemptsSpent) | RunEnd::InputEnded => Outcome::done(),
         RunEnd::Finished(
             StopReason::TokensSpent | StopReason::DollarsSpent | StopReason::TimeSpent,
         )
@@ -76,16 +78,19 @@ async fn print_verdict(
     for fact in Feedback::of(attempt).facts {
         terminal::line(&format!("  {}", terminal::plain(&fact.text)));
     }
-    let verdict = attempt.verdict.to_string();
-    let outcome = if attempt.verdict.is_correct() {
+    let outcome = of_verdict(&attempt.verdict, attempt.report.as_ref())?;
+    Ok(with_details(outcome, places, summary))
+}
+
+/// What a person's kernel ends in.
+pub(crate) fn of_verdict(verdict: &Verdict, report: Option<&Report>) -> anyhow::Result<Outcome> {
+    let outcome = if verdict.is_correct() {
         Outcome::done()
     } else {
-        Outcome::ended(Exit::DidNotPass, format!("{verdict}: {}", attempt.verdict.detail))
+        Outcome::ended(Exit::DidNotPass, format!("{verdict}: {}", verdict.detail))
     };
-    let verdict_json = serde_json::to_value(&attempt.verdict)?;
-    let report = serde_json::to_value(&attempt.report)?;
-    let outcome = outcome.with("verdict", verdict_json).with("report", report);
-    Ok(with_details(outcome, places, summary))
+    let verdict = serde_json::to_value(verdict)?;
+    Ok(outcome.with("verdict", verdict).with("report", serde_json::to_value(report)?))
 }
 
 /// The best kernel of each task; with one task, its source too.
@@ -142,7 +147,7 @@ fn shown(summary: &RunSummary) -> String {
 fn next_command(summary: &RunSummary, end: &RunEnd) -> (String, &'static str) {
     let resume = |rest: &str| format!("resume @last{rest}");
     match end {
-        RunEnd::Finished(StopReason::AttemptsSpent) => {
+        RunEnd::Finished(StopReason::AttemptsSpent) | RunEnd::InputEnded => {
             let more = summary.closed + 10;
             (resume(&format!(" --attempts {more}")), "more attempts of this run")
         }

@@ -7,6 +7,8 @@ mod crashes;
 mod demo;
 mod folder;
 mod hostile;
+mod jsonl;
+mod live;
 mod models;
 mod program;
 mod ranking;
