@@ -1,8 +1,8 @@
 //! Settings: built-in defaults ← `warpwright.toml` ← `run.toml` ← environment ← flags, resolved
 //! once and saved with the run, so that `resume` needs no flags.
 //!
-//! The files' forms are in [`file`] and [`run_file`], models in [`model`], limits in [`budget`], and
-//! the one list of all settings in [`reference`]. Secrets are named here, never held.
+//! The files' forms are in [`file`] and [`run_file`], models in [`model`], limits in [`budget`],
+//! and the one list of all settings in [`reference`]. Secrets are named here, never held.
 
 pub(crate) mod budget;
 pub(crate) mod file;
