@@ -12,6 +12,7 @@ use llm::{Charge, Llm, LlmError, ModelInfo, Reply, Request, Ticket, submit_withi
 use pipeline::budget::{CallWish, Spent};
 use pipeline::next_step::StopReason;
 use pipeline::prompt::Prompt;
+use pipeline::transcript::Usage;
 use store::{
     AttemptRow, Booking, Boundary, CallFailure, CallRow, CallState, CallTarget, Reservation, RunId,
     SettledReply,
@@ -134,20 +135,24 @@ impl<L: Llm + Sync> Engine<L> {
 
     async fn settle(&self, attempt: &AttemptRow, reply: Reply) -> Result<Advanced, AgentError> {
         self.failures_in_a_row.store(0, Ordering::Relaxed);
-        let broken = broken_bound(attempt, &reply);
+        let broken = broken_bound(attempt, reply.usage, reply.cost_nusd);
         self.store.settle_reply(&attempt.id, &settled(reply, attempt.call.reservation)).await?;
-        let capped = self.budget.tokens_max.is_some() || self.budget.nusd_max.is_some();
-        match broken {
-            Some(what) if capped => {
-                let class = CAP_IGNORED.to_owned();
-                let message = format!(
-                    "{what}, so that no cap can be kept; mend the price, use another model, or run \
-                     without token and dollar limits"
-                );
-                Ok(Advanced::Stopped(RunEnd::Provider { class, message }))
-            }
-            Some(_) | None => self.reread(attempt).await,
+        match self.end_of_caps(broken) {
+            Some(end) => Ok(Advanced::Stopped(end)),
+            None => self.reread(attempt).await,
         }
+    }
+
+    /// The end of a run whose caps cannot be kept, because a call broke the bound that was
+    /// reserved for it.
+    fn end_of_caps(&self, broken: Option<String>) -> Option<RunEnd> {
+        let capped = self.budget.tokens_max.is_some() || self.budget.nusd_max.is_some();
+        let what = broken.filter(|_| capped)?;
+        let message = format!(
+            "{what}, so that no cap can be kept; mend the price, use another model, or run without \
+             token and dollar limits"
+        );
+        Some(RunEnd::Provider { class: CAP_IGNORED.to_owned(), message })
     }
 
     /// Books the failure of a call that was sent; the run goes on when another try may help.
@@ -158,6 +163,13 @@ impl<L: Llm + Sync> Engine<L> {
     ) -> Result<Advanced, AgentError> {
         let message = error.to_string();
         self.book_failure(attempt, error, &message).await?;
+        let broken = match error.charge() {
+            Charge::Known { usage, cost_nusd } => broken_bound(attempt, Some(usage), cost_nusd),
+            Charge::Nothing | Charge::Unknown => None,
+        };
+        if let Some(end) = self.end_of_caps(broken) {
+            return Ok(Advanced::Stopped(end));
+        }
         let failures = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         let jitter = attempt.call.id.as_str().bytes().fold(0, u8::wrapping_add);
         let Some(wait_ms) = wait_before_retry_ms(error, failures, jitter) else {
@@ -185,7 +197,9 @@ impl<L: Llm + Sync> Engine<L> {
             Charge::Unknown => {
                 return Ok(self.store.mark_lost(&attempt.id, class, message).await?);
             }
-            Charge::Known(usage) => Some((usage, info.price.cost_nusd(usage))),
+            Charge::Known { usage, cost_nusd } => {
+                Some((usage, cost_nusd.or_else(|| info.price.cost_nusd(usage))))
+            }
             Charge::Nothing => None,
         };
         Ok(self.store.fail_call(&attempt.id, CallFailure { class, message, paid }).await?)
@@ -205,10 +219,14 @@ impl<L: Llm + Sync> Engine<L> {
     }
 }
 
-/// How a reply cost more than could be reserved for it, in words.
-fn broken_bound(attempt: &AttemptRow, reply: &Reply) -> Option<String> {
+/// How a call cost more than could be reserved for it, in words.
+fn broken_bound(
+    attempt: &AttemptRow,
+    usage: Option<Usage>,
+    cost_nusd: Option<i64>,
+) -> Option<String> {
     let (allowed, reserved) = (output_tokens_max(attempt), attempt.call.reservation);
-    if let Some(usage) = reply.usage.filter(|usage| !usage.estimated) {
+    if let Some(usage) = usage.filter(|usage| !usage.estimated) {
         let answered = usage.output_tokens;
         if answered > allowed {
             return Some(format!("it answered {answered} tokens where {allowed} were allowed"));
@@ -219,7 +237,7 @@ fn broken_bound(attempt: &AttemptRow, reply: &Reply) -> Option<String> {
             return Some(format!("it counted {counted} tokens where {bound} are the most"));
         }
     }
-    let (cost_nusd, reserved_nusd) = (reply.cost_nusd?, reserved.nusd);
+    let (cost_nusd, reserved_nusd) = (cost_nusd?, reserved.nusd);
     (cost_nusd > reserved_nusd).then(|| {
         format!("it charged {cost_nusd} nano-dollars where its price allows {reserved_nusd}")
     })

@@ -13,7 +13,7 @@ use crate::limits::{
 pub(crate) fn wait_before_retry_ms(error: &LlmError, failures: u32, jitter: u8) -> Option<u64> {
     let failures_max = match error.charge() {
         Charge::Nothing => FREE_FAILURES_MAX,
-        Charge::Unknown | Charge::Known(_) => PAID_FAILURES_MAX,
+        Charge::Unknown | Charge::Known { .. } => PAID_FAILURES_MAX,
     };
     if !error.is_retryable() || failures >= failures_max {
         return None;

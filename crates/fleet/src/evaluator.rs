@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use judge::{CancelFlag, Evaluator, Job, JobPoll, JobTicket, JudgeError};
+use pipeline::limits::capped;
+use pipeline::visible::visible;
 
 use crate::archive::{Conditions, JobFailure, JobResult, pack};
 use crate::error::FleetError;
 use crate::layout::{Layout, read_if_there, remove, write_whole};
-use crate::limits::RESULT_POLL_MS;
+use crate::limits::{MESSAGE_BYTES_MAX, RESULT_POLL_MS};
 
 /// Has jobs judged by whoever works on a folder.
 #[derive(Debug)]
@@ -79,6 +81,7 @@ impl FolderEvaluator {
         };
         remove(&path).map_err(|error| self.elsewhere(error))?;
         let why = JobFailure::parse(&bytes).map_or_else(|why| why, |failure| failure.why);
+        let why = visible(&capped(&why, MESSAGE_BYTES_MAX));
         Err(self.elsewhere(format!("its worker could not judge: {why}")))
     }
 }

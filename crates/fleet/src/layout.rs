@@ -2,10 +2,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 use crate::error::FleetError;
-use crate::limits::FILE_BYTES_MAX;
+use crate::limits::{FILE_BYTES_MAX, WAITING_MAX};
 
 /// The folder between a run and a worker.
 #[derive(Clone, Debug)]
@@ -57,6 +60,9 @@ impl Layout {
         for entry in entries {
             let name = entry.map_err(|error| FleetError::io(&folder, error))?.file_name();
             let name = name.to_string_lossy();
+            if keys.len() >= WAITING_MAX {
+                break;
+            }
             keys.extend(name.strip_suffix(".job").filter(|key| is_key(key)).map(str::to_owned));
         }
         keys.sort();
@@ -86,14 +92,26 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FleetError> {
     written.map_err(failed)
 }
 
-/// Reads a file, if it is there.
-pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, FleetError> {
-    let file = match File::open(path) {
+/// Opens a plain file, if it is there; a folder can hold anything, and nothing else is waited for
+/// or followed.
+pub(crate) fn open_plain(path: &Path) -> Result<Option<File>, FleetError> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
+        .open(path);
+    let file = match opened {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(FleetError::io(path, error)),
     };
-    read_open(&file, path).map(Some)
+    let is_file = file.metadata().map_err(|error| FleetError::io(path, error))?.is_file();
+    if is_file { Ok(Some(file)) } else { Err(FleetError::io(path, "it is not a plain file")) }
+}
+
+/// Reads a file, if it is there.
+pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, FleetError> {
+    open_plain(path)?.map(|file| read_open(&file, path)).transpose()
 }
 
 /// Reads an open file.

@@ -4,6 +4,8 @@
 pub const FILE_BYTES_MAX: u64 = 256 << 20;
 /// Everything in one job after decompression, in bytes.
 pub const JOB_BYTES_MAX: u64 = 512 << 20;
+/// Jobs that one look finds; later looks find the rest.
+pub const WAITING_MAX: usize = 10_000;
 /// Files in one job.
 pub const JOB_FILES_MAX: usize = 1_000;
 /// zstd level of jobs.

@@ -271,9 +271,14 @@ fn strange_files_in_the_folder_harm_nobody() {
     std::fs::write(layout.jobs().join("..job"), b"hello").unwrap();
     let misnamed = "1".repeat(64);
     std::fs::write(layout.job(&misnamed), pack(&job(), &conditions()).unwrap()).unwrap();
+    let (folder_key, link_key) = ("2".repeat(64), "3".repeat(64));
+    std::fs::create_dir(layout.job(&folder_key)).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", layout.job(&link_key)).unwrap();
     let told = folder.drain("nvrtc");
-    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told.len(), 4, "{told:?}");
     assert!(told[1].contains("its name is not its key"), "{told:?}");
+    assert!(told[2].contains("it is not a plain file"), "{told:?}");
+    assert!(layout.bad_job(&folder_key).exists());
     assert!(layout.bad_job(&key).exists() && layout.bad_job(&misnamed).exists());
     let failure = std::fs::read(layout.failure(&key)).unwrap();
     assert!(!JobFailure::parse(&failure).unwrap().why.is_empty());

@@ -4,7 +4,7 @@
 //! next one takes the job again. The result is there before the job goes away.
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::archive::{Conditions, JobFailure, JobResult, unpack};
 use crate::error::FleetError;
-use crate::layout::{Layout, read_open, remove, write_whole};
+use crate::layout::{Layout, open_plain, read_open, remove, write_whole};
 use crate::limits::{JOB_POLL_MS, MESSAGE_BYTES_MAX, TRIES_MAX};
 
 /// Judges what arrives in a folder.
@@ -99,7 +99,7 @@ impl Worker {
                 if let Some(end) = early_end(deadline, stop, cancel) {
                     return Ok(end);
                 }
-                if let Some(claim) = self.claim(&key)? {
+                if let Some(claim) = self.claim(&key, observer)? {
                     took_one = true;
                     self.answer(&claim, cancel, observer)?;
                 }
@@ -117,13 +117,20 @@ impl Worker {
         }
     }
 
-    /// Locks a job; `None` when another worker has it or it is gone.
-    fn claim(&self, key: &str) -> Result<Option<Claim>, FleetError> {
+    /// Locks a job; `None` when another worker has it, it is gone, or it is no job.
+    fn claim(
+        &self,
+        key: &str,
+        observer: &dyn Fn(WorkerEvent<'_>),
+    ) -> Result<Option<Claim>, FleetError> {
         let path = self.layout.job(key);
-        let file = match OpenOptions::new().read(true).open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(FleetError::io(&path, error)),
+        let file = match open_plain(&path) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                self.refuse(key, &error.to_string(), observer)?;
+                return Ok(None);
+            }
         };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -142,7 +149,10 @@ impl Worker {
         observer: &dyn Fn(WorkerEvent<'_>),
     ) -> Result<(), FleetError> {
         let (key, path) = (claim.key.as_str(), self.layout.job(&claim.key));
-        let bytes = read_open(&claim.file, &path)?;
+        let bytes = match read_open(&claim.file, &path) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.refuse(key, &error.to_string(), observer),
+        };
         let (job, conditions) = match unpack(&bytes) {
             Ok((job, _)) if job.eval_key.as_str() != key => {
                 return self.refuse(key, "its name is not its key", observer);

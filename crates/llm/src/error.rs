@@ -119,8 +119,12 @@ pub enum Charge {
     Nothing,
     /// It may have been answered and charged: booked as lost, at its worst case.
     Unknown,
-    /// The provider counted tokens although it gave no answer.
-    Known(Usage),
+    /// The provider counted tokens although it gave no answer, and maybe said what they cost in
+    /// nano-dollars.
+    Known {
+        usage: Usage,
+        cost_nusd: Option<i64>,
+    },
 }
 
 /// Why there is no reply.

@@ -128,7 +128,7 @@ pub(crate) fn finish_usage(error: &clap::Error, json: bool) -> ExitCode {
 }
 
 fn print_closing(outcome: &Outcome) {
-    terminal::line(&record(outcome).to_string());
+    terminal::json(&record(outcome));
 }
 
 /// An end as a line of JSON says it.

@@ -22,9 +22,36 @@ static READER_GONE: AtomicBool = AtomicBool::new(false);
 /// The lines below everything else that are rewritten in place.
 static LIVE: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Prints a line. A reader that went away (a closed pipe) is no error; a full disk is, and is
-/// reported when the program ends.
+/// Prints a line of visible characters, whoever wrote them. A reader that went away (a closed pipe)
+/// is no error; a full disk is, and is reported when the program ends.
 pub(crate) fn line(text: &str) {
+    print(&visible(text));
+}
+
+/// Prints a value as one line of JSON, where every control character is escaped.
+pub(crate) fn json(value: &serde_json::Value) {
+    print(&escaped(&value.to_string()));
+}
+
+/// Prints a file as it stands.
+pub(crate) fn file(text: &str) {
+    print(text);
+}
+
+/// In JSON, a control character can only be inside a string, and serde leaves some as they are.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c.is_control() {
+            text.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
+fn print(text: &str) {
     let live = live();
     write_out(&format!("{}{text}\n{}", erased(&live), drawn(&live)));
 }
@@ -103,7 +130,7 @@ pub(crate) fn note(text: &str) {
     if !live.is_empty() {
         write_out(erased(&live));
     }
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", visible(text));
     if !live.is_empty() {
         write_out(&drawn(&live));
     }
@@ -121,4 +148,19 @@ pub(crate) fn one_line(text: &str) -> String {
 /// Text for a terminal.
 pub(crate) fn plain(text: &str) -> String {
     visible(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::escaped;
+
+    #[test]
+    fn no_control_character_reaches_a_terminal_through_json() {
+        let value = json!({ "a": "x\u{9b}31m\u{1b}[0m\u{7f}ä\n" });
+        let text = escaped(&value.to_string());
+        assert!(!text.chars().any(char::is_control), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
 }

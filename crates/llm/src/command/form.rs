@@ -144,10 +144,11 @@ fn is_before_any_cost(class: ErrorClass) -> bool {
 fn charge_of(settings: &CommandSettings, finished: &Finished, unsaid: Charge) -> Charge {
     match (charge(settings.price), settings.reply_form) {
         (Charge::Nothing, _) => Charge::Nothing,
-        (Charge::Unknown | Charge::Known(_), ReplyForm::Text) => unsaid,
-        (Charge::Unknown | Charge::Known(_), ReplyForm::Json) => {
-            let usage = object(&finished.stdout).ok().and_then(|fields| usage_of(&fields));
-            usage.map_or(unsaid, Charge::Known)
+        (Charge::Unknown | Charge::Known { .. }, ReplyForm::Text) => unsaid,
+        (Charge::Unknown | Charge::Known { .. }, ReplyForm::Json) => {
+            let fields = object(&finished.stdout).unwrap_or_default();
+            let cost_nusd = told::cost_nusd(&fields);
+            usage_of(&fields).map_or(unsaid, |usage| Charge::Known { usage, cost_nusd })
         }
     }
 }
@@ -205,7 +206,7 @@ fn json_reply(settings: &CommandSettings, stdout: &[u8]) -> Result<Reply, String
 fn priced(reply: Reply, price: Price, estimate: Usage) -> Reply {
     let known = match charge(price) {
         Charge::Nothing => Some(0),
-        Charge::Unknown | Charge::Known(_) => {
+        Charge::Unknown | Charge::Known { .. } => {
             reply.cost_nusd.or_else(|| price.cost_nusd(reply.usage?))
         }
     };

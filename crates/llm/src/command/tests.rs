@@ -138,9 +138,10 @@ async fn a_failed_program_may_say_what_it_cost() {
         ("exit 1", ErrorClass::Unavailable),
         ("exit 75", ErrorClass::RateLimited),
     ] {
-        for (price, charge) in
-            [(PAID, Charge::Known(Usage::of(7, 8))), (Price::Free, Charge::Nothing)]
-        {
+        for (price, charge) in [
+            (PAID, Charge::Known { usage: Usage::of(7, 8), cost_nusd: None }),
+            (Price::Free, Charge::Nothing),
+        ] {
             let script = format!("echo '{usage}'; {end}");
             let json = CommandSettings { price, reply_form: ReplyForm::Json, ..shell(&script) };
             let error = run(json).await.unwrap_err();

@@ -91,7 +91,8 @@ impl Answer {
     }
 
     fn charge(&self) -> Charge {
-        self.usage.map_or(Charge::Unknown, Charge::Known)
+        let cost_nusd = self.cost_nusd;
+        self.usage.map_or(Charge::Unknown, |usage| Charge::Known { usage, cost_nusd })
     }
 
     fn add_counts(&mut self, chunk: &Value) {

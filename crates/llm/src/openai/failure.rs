@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::wait::wait_in_body_ms;
 use crate::error::{Charge, ErrorClass, LlmError};
+use crate::limits::ERROR_BODY_BYTES_MAX;
 
 /// Words in a code or kind that mean an empty account whatever the status.
 const NO_CREDIT: [&str; 8] = [
@@ -242,26 +243,45 @@ pub(super) fn is_page(text: &str) -> bool {
         || ["<html", "<head", "<body"].iter().any(|it| start.contains(it))
 }
 
-/// The words of a web page, its title first.
+/// The words of the start of a web page, its title first.
 pub(super) fn page_text(page: &str) -> String {
-    let (mut text, mut rest) = (String::new(), page);
-    while let Some(start) = rest.find('<') {
-        text.push_str(&rest[..start]);
+    let page = &page[..page.floor_char_boundary(ERROR_BODY_BYTES_MAX)];
+    // Same offsets as the page: only ASCII letters change, each into one byte.
+    let lower = page.to_ascii_lowercase();
+    let (mut text, mut at) = (String::new(), 0);
+    while let Some(start) = page[at..].find('<').map(|offset| at + offset) {
+        text.push_str(&page[at..start]);
         text.push(' ');
-        let tag = &rest[start..];
-        let end = hidden_end(tag).unwrap_or_else(|| tag.find('>').map(|at| at + 1));
-        rest = end.map_or("", |end| &tag[end..]);
+        at = tag_end(&lower[start..]).map_or(page.len(), |end| start + end);
     }
-    text.push_str(rest);
+    text.push_str(&page[at..]);
     let words: Vec<&str> = text.split_whitespace().collect();
     format!("a web page: {}", words.join(" "))
 }
 
-/// The end of an element whose text is not for readers, if this is one.
-fn hidden_end(tag: &str) -> Option<Option<usize>> {
+/// The end of a tag, with its content where that is not for readers; `None` if it never ends.
+fn tag_end(tag: &str) -> Option<usize> {
     let hidden = [("<script", "</script>"), ("<style", "</style>"), ("<!--", "-->")];
-    let starts =
-        |start: &str| tag.get(..start.len()).is_some_and(|it| it.eq_ignore_ascii_case(start));
-    let (_, end) = hidden.iter().find(|(start, _)| starts(start))?;
-    Some(tag.to_ascii_lowercase().find(end).map(|at| at + end.len()))
+    let end = hidden.iter().find(|(start, _)| tag.starts_with(start)).map_or(">", |(_, end)| end);
+    tag.find(end).map(|at| at + end.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page_text;
+
+    #[test]
+    fn a_page_is_its_words_however_it_is_made() {
+        let bomb = "<!---->".repeat(2_000_000);
+        for (page, words) in [
+            ("<html><title>502</title><body>bad <b>gateway</b>", "a web page: 502 bad gateway"),
+            ("<SCRIPT>x < y</Script>Down<STYLE>b{}</style> now", "a web page: Down now"),
+            ("<p>cut <!-- never closed", "a web page: cut"),
+            ("<p>cut <a href=", "a web page: cut"),
+            ("Ä<ß>ö", "a web page: Ä ö"),
+            (bomb.as_str(), "a web page: "),
+        ] {
+            assert_eq!(page_text(page), words);
+        }
+    }
 }

@@ -232,7 +232,7 @@ impl Session {
         if let Some(id) = id {
             outcome = outcome.with("id", id);
         }
-        terminal::line(&record(&outcome).to_string());
+        terminal::json(&record(&outcome));
     }
 
     /// How the call ends: being stopped weighs most, then lines that could not be read, whose

@@ -10,7 +10,7 @@ use crate::terminal;
 pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<Outcome> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "warpwright", &mut script);
-    terminal::line(String::from_utf8(script)?.trim_end());
+    terminal::file(String::from_utf8(script)?.trim_end());
     Ok(Outcome::done())
 }
 
@@ -18,6 +18,6 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<Outcome
 pub(crate) fn page() -> anyhow::Result<Outcome> {
     let mut page = Vec::new();
     clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-    terminal::line(String::from_utf8(page)?.trim_end());
+    terminal::file(String::from_utf8(page)?.trim_end());
     Ok(Outcome::done())
 }

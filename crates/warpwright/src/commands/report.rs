@@ -31,7 +31,7 @@ pub(crate) async fn perform(
         parts.push(TaskPart { summary: task, attempts });
     }
     if json {
-        terminal::line(&as_json(&summary, &parts).to_string());
+        terminal::json(&as_json(&summary, &parts));
     } else {
         terminal::line(&as_markdown(&summary, &parts));
     }

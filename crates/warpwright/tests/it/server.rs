@@ -255,6 +255,14 @@ fn a_server_that_charges_more_than_its_price_is_found_out() {
     assert_eq!(ended.code, Some(5), "{} {}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("it charged 500000000 nano-dollars"), "{}", ended.stdout);
     assert_eq!((server.count(), &status(&program)["settled_nusd"]), (1, &500_000_000.into()));
+    let empty = json!({"choices": [], "usage":
+        {"prompt_tokens": 1000, "completion_tokens": 100, "cost": 0.5}});
+    let silent = HttpScript::start(vec![Play::json(200, &empty)]).unwrap();
+    settings(&program, &silent, "stream = false\n");
+    let ended = call(&program, &["run", "vector_add", "--attempts", "9", "--dollars", "9"]);
+    assert_eq!(ended.code, Some(5), "{} {}", ended.stdout, ended.stderr);
+    assert_eq!((silent.count(), &status(&program)["failed_nusd"]), (1, &500_000_000.into()));
+    settings(&program, &server, "stream = false\n");
     // Without a limit to keep, the server's own count is simply booked.
     let free = call(&program, &["run", "vector_add", "--attempts", "2"]);
     assert_eq!(free.code, Some(0), "{} {}", free.stdout, free.stderr);

@@ -6,7 +6,7 @@ use crate::error::ErrorClass::{
     Auth, Interrupted, Malformed, NoCredit, RateLimited, Refused, Unavailable,
 };
 
-const COUNTED: Charge = Known(Usage::of(10, 20));
+const COUNTED: Charge = Known { usage: Usage::of(10, 20), cost_nusd: None };
 
 /// A play, then what the error must be: class, charge, wait, parts of its words.
 type Row = (Play, ErrorClass, Charge, Option<u64>, &'static [&'static str]);
