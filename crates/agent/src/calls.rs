@@ -4,8 +4,6 @@
 //! is in the ledger first. What a dead process left as `sent` is submitted or polled again where
 //! that costs nothing, and otherwise booked as lost before the question is asked anew.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use llm::{Charge, Llm, LlmError, ModelInfo, Reply, Request, Ticket, submit_within, wait_for};
@@ -21,23 +19,23 @@ use store::{
 use crate::advance::Advanced;
 use crate::engine::{Engine, Progress, RunEnd};
 use crate::error::AgentError;
-use crate::limits::SUBMIT_DEADLINE_MS;
+use crate::limits::{DEADLINE_GRACE_MS, SUBMIT_DEADLINE_MS};
 use crate::retry::wait_before_retry_ms;
 
 /// Class of a call whose process ended before its reply was stored.
 const ABANDONED: &str = "abandoned";
-/// Class of a call that was reserved for a model that this run no longer asks.
-const OTHER_MODEL: &str = "other_model";
 /// Class of a provider that answers more than it was allowed to.
 const CAP_IGNORED: &str = "cap_ignored";
 
 impl<L: Llm + Sync> Engine<L> {
-    /// The most that a call can cost, if that fits into what is left of the run's budget.
+    /// The most that a call can cost, if that fits into what is left of the run's budget once
+    /// `released` is given back.
     pub(crate) async fn reserve(
         &self,
         run: &RunId,
         model: &ModelInfo,
         prompt: &Prompt,
+        released: Reservation,
     ) -> Result<Result<Reservation, StopReason>, AgentError> {
         // Without a cap nothing is counted: a run of many thousand calls need not sum them up.
         let capped = self.budget.tokens_max.is_some() || self.budget.nusd_max.is_some();
@@ -46,7 +44,11 @@ impl<L: Llm + Sync> Engine<L> {
             false => Booking::default(),
         };
         let now_us = self.store.now_us();
-        let spent = Spent { tokens: booked.tokens, nusd: booked.nusd, now_us };
+        let spent = Spent {
+            tokens: booked.tokens.saturating_sub(released.tokens),
+            nusd: booked.nusd.saturating_sub(released.nusd),
+            now_us,
+        };
         let wish = CallWish {
             input_tokens: prompt.input_tokens_bound(),
             output_tokens: model.output_tokens_max,
@@ -61,10 +63,9 @@ impl<L: Llm + Sync> Engine<L> {
         if attempt.call.state != CallState::Reserved {
             return self.reopen(&attempt).await;
         }
-        if !is_for(&attempt.call, &self.model(attempt.ask.seq).describe()) {
-            let why = "the run goes on with another model";
-            self.store.fail_call(&attempt.id, CallFailure::unpaid(OTHER_MODEL, why)).await?;
-            return self.reopen(&attempt).await;
+        // What another process reserved was reserved under its caps, its prices and its models.
+        if !self.here.has_reserved(&attempt.call.id) {
+            return self.renew(&attempt).await;
         }
         self.store.mark_sent(&attempt.id).await?;
         self.submit(&attempt).await
@@ -89,7 +90,7 @@ impl<L: Llm + Sync> Engine<L> {
             Ok(ticket) => {
                 self.store.passed(Boundary::Submitted, attempt.ask.seq);
                 self.store.put_ticket(&attempt.id, ticket.as_str()).await?;
-                lock(&self.sent_here).insert(attempt.call.id.clone());
+                self.here.note_sent(&attempt.call.id);
                 self.reread(attempt).await
             }
             Err(error) => self.failed_call(attempt, &error).await,
@@ -100,7 +101,7 @@ impl<L: Llm + Sync> Engine<L> {
     pub(crate) async fn receive(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
         let model = self.model(attempt.ask.seq);
         let info = model.describe();
-        let ours = lock(&self.sent_here).contains(&attempt.call.id);
+        let ours = self.here.has_sent(&attempt.call.id);
         let safe_again = info.idempotent && is_for(&attempt.call, &info);
         if !(ours || safe_again) {
             let why = "the process that sent it ended before the reply was stored";
@@ -112,7 +113,7 @@ impl<L: Llm + Sync> Engine<L> {
         };
         let received = tokio::select! {
             biased;
-            received = wait_for(model, &ticket, info.deadline_ms) => received,
+            received = wait_for(model, &ticket, waited_ms(&info)) => received,
             () = self.may_stop_waiting(&info) => {
                 return Ok(Advanced::Stopped(RunEnd::Interrupted));
             }
@@ -134,7 +135,7 @@ impl<L: Llm + Sync> Engine<L> {
     }
 
     async fn settle(&self, attempt: &AttemptRow, reply: Reply) -> Result<Advanced, AgentError> {
-        self.failures_in_a_row.store(0, Ordering::Relaxed);
+        self.here.note_reply();
         let broken = broken_bound(attempt, reply.usage, reply.cost_nusd);
         self.store.settle_reply(&attempt.id, &settled(reply, attempt.call.reservation)).await?;
         match self.end_of_caps(broken) {
@@ -170,7 +171,7 @@ impl<L: Llm + Sync> Engine<L> {
         if let Some(end) = self.end_of_caps(broken) {
             return Ok(Advanced::Stopped(end));
         }
-        let failures = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+        let failures = self.here.note_failure(error);
         let jitter = attempt.call.id.as_str().bytes().fold(0, u8::wrapping_add);
         let Some(wait_ms) = wait_before_retry_ms(error, failures, jitter) else {
             let class = error.class().name().to_owned();
@@ -208,15 +209,39 @@ impl<L: Llm + Sync> Engine<L> {
     /// Reserves the next try.
     async fn reopen(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
         let info = self.model(attempt.ask.seq).describe();
-        let reservation = match self.reserve(&attempt.run_id, &info, &attempt.prompt).await? {
+        let none = Reservation::default();
+        let reserved = self.reserve(&attempt.run_id, &info, &attempt.prompt, none).await?;
+        let reservation = match reserved {
             Ok(reservation) => reservation,
             Err(reason) => return Ok(Advanced::Stopped(RunEnd::Finished(reason))),
         };
         let price_json = price_json(&info);
         let target = target(&info, &price_json);
         let attempt = self.store.reopen_call(&attempt.id, reservation, target).await?;
+        self.here.note_reserved(&attempt.call.id);
         Ok(Advanced::To(Box::new(attempt)))
     }
+
+    /// Reserves a call of another process anew, under what holds now.
+    async fn renew(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
+        let info = self.model(attempt.ask.seq).describe();
+        let released = attempt.call.reservation;
+        let reserved = self.reserve(&attempt.run_id, &info, &attempt.prompt, released).await?;
+        let reservation = match reserved {
+            Ok(reservation) => reservation,
+            Err(reason) => return Ok(Advanced::Stopped(RunEnd::Finished(reason))),
+        };
+        let price_json = price_json(&info);
+        let target = target(&info, &price_json);
+        let attempt = self.store.renew_call(&attempt.id, reservation, target).await?;
+        self.here.note_reserved(&attempt.call.id);
+        Ok(Advanced::To(Box::new(attempt)))
+    }
+}
+
+/// How long an answer is waited for: the model ends a call by itself at its deadline.
+fn waited_ms(model: &ModelInfo) -> Option<u64> {
+    model.deadline_ms.map(|deadline_ms| deadline_ms.saturating_add(DEADLINE_GRACE_MS))
 }
 
 /// How a call cost more than could be reserved for it, in words.
@@ -257,7 +282,7 @@ pub(crate) fn target<'a>(model: &'a ModelInfo, price_json: &'a str) -> CallTarge
     CallTarget { provider: &model.provider, model: &model.model, price_json }
 }
 
-/// True when a call was reserved for this model: at its price, with its tickets.
+/// True when a call went to this model, whose tickets then mean something.
 fn is_for(call: &CallRow, info: &ModelInfo) -> bool {
     (call.provider.as_str(), call.model.as_str()) == (info.provider.as_str(), info.model.as_str())
 }
@@ -276,9 +301,4 @@ fn settled(reply: Reply, reserved: Reservation) -> SettledReply {
         reasoning: reply.reasoning,
         http_log: reply.http_log,
     }
-}
-
-/// A poisoned lock only means that another task panicked while it held a plain set.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

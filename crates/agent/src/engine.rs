@@ -1,8 +1,7 @@
 //! The loop itself, and what it is wired to.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use judge::{Evaluator, Judge, JudgeError, RunSeed};
@@ -13,10 +12,11 @@ use pipeline::next_step::{Ask, Search, SearchLimits, StopReason, Turn, next_turn
 use pipeline::prompt::Prompt;
 use pipeline::task::Task;
 use pipeline::template::Templates;
-use store::{AttemptRow, Bookings, CallId, RunId, RunState, Store};
+use store::{AttemptRow, Bookings, Reservation, RunId, RunState, Store};
 
 use crate::advance::Advanced;
 use crate::error::AgentError;
+use crate::here::Here;
 use crate::in_flight::InFlight;
 use crate::interrupt::Interrupt;
 
@@ -39,10 +39,7 @@ pub struct Engine<L> {
     pub observer: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
     /// True where the observer is told of bookings, which takes a look into the ledger.
     pub tells_bookings: bool,
-    /// Calls that this process submitted: those of a dead one are lost where nobody can tell.
-    pub sent_here: Mutex<HashSet<CallId>>,
-    /// Provider failures since the last reply.
-    pub failures_in_a_row: AtomicU32,
+    pub here: Here,
     /// Programs that are judged right now.
     pub in_flight: InFlight,
 }
@@ -190,7 +187,8 @@ impl<L: Llm + Sync> Engine<L> {
         let task = &operator.task;
         let prompt = Prompt::render(&self.templates, task, device, ask, attempts)?;
         let model = self.model(ask.seq).describe();
-        let reservation = match self.reserve(run, &model, &prompt).await? {
+        let none = Reservation::default();
+        let reservation = match self.reserve(run, &model, &prompt, none).await? {
             Ok(reservation) => reservation,
             Err(reason) => return Ok(Advanced::Stopped(RunEnd::Finished(reason))),
         };
@@ -198,6 +196,7 @@ impl<L: Llm + Sync> Engine<L> {
         let target = crate::calls::target(&model, &price_json);
         let opened =
             self.store.open_attempt(run, &task.hash, ask, &prompt, reservation, target).await?;
+        self.here.note_reserved(&opened.call.id);
         Ok(Advanced::To(Box::new(opened)))
     }
 
@@ -227,6 +226,9 @@ impl<L: Llm + Sync> Engine<L> {
     fn set_alarm(&self) -> tokio::task::JoinHandle<()> {
         let left_us = self.budget.deadline_us.map(|end| end - self.store.now_us());
         let interrupt = self.interrupt.clone();
+        if left_us.is_some_and(|left_us| left_us <= 0) {
+            interrupt.expire();
+        }
         tokio::spawn(async move {
             let Some(left_us) = left_us else { return };
             tokio::time::sleep(Duration::from_micros(u64::try_from(left_us).unwrap_or(0))).await;

@@ -9,6 +9,7 @@ mod advance;
 mod calls;
 mod engine;
 mod error;
+mod here;
 mod in_flight;
 mod interrupt;
 pub mod limits;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use engine::{Engine, Operator, Progress, RunEnd};
 pub use error::AgentError;
+pub use here::Here;
 pub use in_flight::InFlight;
 pub use interrupt::Interrupt;
 pub use several::{Handed, Handover};

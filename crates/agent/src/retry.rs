@@ -1,24 +1,26 @@
 //! Whether and when a failed call is made again: a pure rule.
 
-use llm::{Charge, LlmError};
+use llm::LlmError;
 
+use crate::here::Failures;
 use crate::limits::{
-    FREE_FAILURES_MAX, PAID_FAILURES_MAX, RETRY_WAIT_MS, RETRY_WAIT_MS_MAX, WANTED_WAIT_MS_MAX,
+    FAILURES_MAX, PAID_FAILURES_MAX, RETRY_WAIT_MS, RETRY_WAIT_MS_MAX, WANTED_WAIT_MS_MAX,
 };
 
 /// How long to wait before the next try, in milliseconds; `None` when there is none.
 ///
 /// `failures` counts this one and those right before it; `jitter` in 0..=255 spreads the tries of
 /// many runs. A wait that the provider asks for is kept to the millisecond or ends the run.
-pub(crate) fn wait_before_retry_ms(error: &LlmError, failures: u32, jitter: u8) -> Option<u64> {
-    let failures_max = match error.charge() {
-        Charge::Nothing => FREE_FAILURES_MAX,
-        Charge::Unknown | Charge::Known { .. } => PAID_FAILURES_MAX,
-    };
-    if !error.is_retryable() || failures >= failures_max {
+pub(crate) fn wait_before_retry_ms(
+    error: &LlmError,
+    failures: Failures,
+    jitter: u8,
+) -> Option<u64> {
+    let too_many = failures.all >= FAILURES_MAX || failures.paid >= PAID_FAILURES_MAX;
+    if !error.is_retryable() || too_many {
         return None;
     }
-    let doubled = RETRY_WAIT_MS.saturating_mul(1 << (failures.saturating_sub(1)).min(32));
+    let doubled = RETRY_WAIT_MS.saturating_mul(1 << (failures.all.saturating_sub(1)).min(32));
     let own_ms = doubled.min(RETRY_WAIT_MS_MAX);
     let own_ms = own_ms + own_ms * u64::from(jitter) / 1024;
     match error.wanted_wait_ms() {
@@ -33,6 +35,7 @@ mod tests {
     use llm::{ErrorClass, LlmError};
 
     use super::wait_before_retry_ms;
+    use crate::here::Failures;
 
     #[test]
     fn waits_double_up_to_a_cap_and_keep_what_the_provider_wants() {
@@ -49,11 +52,15 @@ mod tests {
             (limited().retry_after_ms(Some(900_000)), 1, 0, Some(900_000)),
             (limited().retry_after_ms(Some(900_001)), 1, 0, None),
             (broken(), 3, 0, Some(2_000)),
-            (broken(), 4, 0, None),
             (LlmError::new(ErrorClass::Auth, "401"), 1, 0, None),
         ] {
+            let failures = Failures { all: failures, paid: 0 };
             let found = wait_before_retry_ms(&error, failures, jitter);
-            assert_eq!(found, wait_ms, "{error} {failures}");
+            assert_eq!(found, wait_ms, "{error} {failures:?}");
+        }
+        for (all, paid, goes_on) in [(11, 3, true), (4, 4, false), (12, 0, false)] {
+            let found = wait_before_retry_ms(&broken(), Failures { all, paid }, 0);
+            assert_eq!(found.is_some(), goes_on, "{all} {paid}");
         }
     }
 }

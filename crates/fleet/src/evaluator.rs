@@ -48,7 +48,8 @@ impl FolderEvaluator {
     /// Writes the job unless it is there or answered.
     fn hand_over(&self, job: &Job) -> Result<(), JudgeError> {
         let path = self.layout.job(job.eval_key.as_str());
-        if self.result_of(job)?.is_some() || path.exists() {
+        // In this order: a worker writes the result before it removes the job.
+        if path.exists() || self.result_of(job)?.is_some() {
             return Ok(());
         }
         let bytes = pack(job, &self.conditions).map_err(|why| self.elsewhere(why))?;

@@ -167,7 +167,11 @@ impl Shared {
             None => self.arrived(id)?,
         };
         let Some(answer) = answer else {
-            return if self.is_open(id)? { Ok(PENDING) } else { Err(unknown()) };
+            if !self.is_open(id)? {
+                return Err(unknown());
+            }
+            self.give_up_if_late(id)?;
+            return Ok(PENDING);
         };
         // Whoever wrote it may have taken it back since.
         if !self.take(id, answer)? {
@@ -179,6 +183,16 @@ impl Shared {
                 self.reply(id).map(Poll::Done)
             }
         }
+    }
+
+    /// Ends a question whose deadline is over, counted from when it was written.
+    fn give_up_if_late(&self, id: &str) -> Result<(), LlmError> {
+        let late =
+            |deadline_ms: &u64| self.folder.age_ms(id).is_some_and(|age| age >= *deadline_ms);
+        let Some(deadline_ms) = self.settings.deadline_ms.filter(late) else { return Ok(()) };
+        self.close(id)?;
+        let seconds = deadline_ms as f64 / 1e3;
+        Err(self.failed(ErrorClass::Deadline, &format!("nobody answered within {seconds} s")))
     }
 
     fn cancel(&self, ticket: &Ticket) -> Result<(), LlmError> {

@@ -7,6 +7,8 @@ use pipeline::limits::RECORDED_COUNT_MAX;
 use pipeline::transcript::Usage;
 use serde_json::{Map, Value};
 
+use crate::limits::REPORTED_COST_NUSD_MAX;
+
 /// Tokens by the field names of a transcript; both totals must be there and plausible.
 pub(crate) fn usage(fields: &Map<String, Value>) -> Option<Usage> {
     let count = |name: &str| match fields.get(name) {
@@ -25,12 +27,12 @@ pub(crate) fn usage(fields: &Map<String, Value>) -> Option<Usage> {
     })
 }
 
-/// The field `cost_usd` in nano-dollars, rounded up; `i64::MAX` where it does not fit.
+/// The field `cost_usd` in nano-dollars, rounded up.
 pub(crate) fn cost_nusd(fields: &Map<String, Value>) -> Option<i64> {
     let usd = fields.get("cost_usd")?.as_f64()?;
     // The cast saturates.
     let nusd = (usd * 1e9).ceil() as i64;
-    (usd.is_finite() && usd >= 0.0).then_some(nusd)
+    (usd >= 0.0 && nusd <= REPORTED_COST_NUSD_MAX).then_some(nusd)
 }
 
 /// A text field that is not empty.

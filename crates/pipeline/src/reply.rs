@@ -52,21 +52,42 @@ impl Malformed {
     }
 }
 
+/// How an answer ended, as far as that explains what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// At the output limit.
+    CutOff,
+    /// By the model or its provider, who would not answer.
+    Refused,
+    /// In any other way, or whole.
+    Other,
+}
+
+impl Ending {
+    /// The ending that a provider's finish reason means, in any of the words in use.
+    #[must_use]
+    pub fn of(finish_reason: &str) -> Self {
+        match finish_reason {
+            "length" | "max_tokens" | "MAX_TOKENS" | "model_length" => Self::CutOff,
+            "refusal" | "content_filter" | "safety" | "SAFETY" => Self::Refused,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// Says what the provider says about how the answer ended, where that explains why nothing can be
 /// read out of it: cut off at the limit, or a refusal.
 #[must_use]
 pub fn explained(malformed: &Malformed, reply: &str, finish_reason: &str) -> Verdict {
     let mut verdict = malformed.verdict();
-    let why = match finish_reason {
-        "length" | "max_tokens" | "MAX_TOKENS" | "model_length" => {
-            "the answer was cut off at the output limit: make it shorter".to_owned()
-        }
-        "refusal" | "content_filter" | "safety" | "SAFETY" => {
+    let why = match Ending::of(finish_reason) {
+        Ending::CutOff => "the answer was cut off at the output limit: make it shorter".to_owned(),
+        Ending::Refused => {
             let text = capped(reply.trim(), REFUSAL_BYTES_MAX);
             let said = if text.is_empty() { String::new() } else { format!(": {text}") };
             format!("the model refused to answer{said}")
         }
-        _ => return verdict,
+        Ending::Other => return verdict,
     };
     verdict.detail = format!("{why} ({})", verdict.detail);
     verdict

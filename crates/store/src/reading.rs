@@ -230,6 +230,13 @@ fn bookings(sums: &[CallSums]) -> Result<Bookings> {
             Booking { calls, tokens: tokens(sum.reserved_tokens)?, nusd: sum.reserved_nusd };
         let counted = tokens(sum.input_tokens)? + tokens(sum.output_tokens)?;
         let paid = Booking { calls, tokens: counted, nusd: sum.cost_nusd };
+        let unpriced = to_u64("a number of calls", sum.unpriced)?;
+        match sum.state()? {
+            CallState::Settled | CallState::Lost | CallState::Sent => {
+                bookings.unpriced_calls += unpriced;
+            }
+            CallState::Reserved | CallState::Failed => {}
+        }
         match sum.state()? {
             CallState::Reserved | CallState::Sent => {
                 bookings.reserved.calls += worst.calls;

@@ -146,6 +146,27 @@ impl Store {
         step.back_to_asked(self, work, Boundary::Lost, body).await
     }
 
+    /// Reserves a call that was not sent anew: at what it may cost now, for whom it goes to now.
+    ///
+    /// # Errors
+    /// `WrongState` unless the attempt is `asked` with a reserved call.
+    pub async fn renew_call(
+        &self,
+        id: &AttemptId,
+        reservation: Reservation,
+        target: CallTarget<'_>,
+    ) -> Result<AttemptRow> {
+        let mut work = self.write().await?;
+        let step = Step::load(&mut work, id, "reserved anew", &[State::Asked]).await?;
+        let open = step.open_call(&mut work, CallState::Reserved).await?;
+        call::set_reservation(&mut work, &open.row.id, reservation, target).await?;
+        let call = call_body(&open.row.id, open.row.try_index, target, reservation);
+        step.append(&mut work, "call_reserved", json!({ "call": call })).await?;
+        let row = attempt_row(work.connection(), id).await?;
+        work.commit().await?;
+        Ok(row)
+    }
+
     /// Reserves the next try of an attempt whose last call failed or was lost.
     ///
     /// # Errors

@@ -24,6 +24,8 @@ pub struct Bookings {
     pub lost: Booking,
     /// Calls that a provider refused or broke, at what it counted for them.
     pub failed: Booking,
+    /// Calls that may have cost something at a price that nobody knows; they count as nothing.
+    pub unpriced_calls: u64,
 }
 
 impl Bookings {

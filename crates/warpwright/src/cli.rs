@@ -150,16 +150,17 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Args)]
 pub(crate) struct BudgetArgs {
     /// How many attempts may be made at all tasks together [default: 10 for each task]
-    #[arg(long, value_name = "N", env = environment::ATTEMPTS, value_parser = attempts())]
+    /// (a new run also reads WARPWRIGHT_ATTEMPTS, _TOKENS, _DOLLARS and _HOURS)
+    #[arg(long, value_name = "N", value_parser = attempts())]
     pub(crate) attempts: Option<u32>,
     /// How many input and output tokens may be used
-    #[arg(long, value_name = "N", env = environment::TOKENS)]
+    #[arg(long, value_name = "N")]
     pub(crate) tokens: Option<u64>,
     /// How many dollars may be spent; needs the price of every model
-    #[arg(long, value_name = "USD", env = environment::DOLLARS)]
+    #[arg(long, value_name = "USD")]
     pub(crate) dollars: Option<f64>,
     /// How many hours the run may take, from now on
-    #[arg(long, value_name = "H", env = environment::HOURS)]
+    #[arg(long, value_name = "H")]
     pub(crate) hours: Option<f64>,
     /// When the run stops: the next 07:30 by this machine's clock, or a full date and time
     #[arg(long, value_name = "TIME")]

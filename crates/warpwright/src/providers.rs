@@ -1,6 +1,8 @@
 //! From the settings of a model to the provider that answers. Keys are read here and go nowhere
 //! else.
 
+use std::collections::BTreeMap;
+
 use llm::{
     CommandModel, CommandSettings, MailboxModel, MailboxSettings, MaxTokensField, Model,
     OpenAiModel, OpenAiSettings, PromptForm, ReplyForm, Secret,
@@ -30,7 +32,7 @@ pub(crate) fn openai(setting: &OpenAiSetting) -> anyhow::Result<Model> {
         temperature: setting.temperature,
         top_p: setting.top_p,
         extra_body: setting.extra_body.clone(),
-        headers: setting.headers.clone(),
+        headers: headers(setting)?,
         price: setting.price,
         stream: setting.stream,
         connect_timeout_ms: setting.connect_timeout_ms,
@@ -39,6 +41,21 @@ pub(crate) fn openai(setting: &OpenAiSetting) -> anyhow::Result<Model> {
         deadline_ms: setting.deadline_ms,
     });
     Ok(Model::OpenAi(model.map_err(bad_input)?))
+}
+
+/// Plain headers, and those whose values are in the environment.
+fn headers(setting: &OpenAiSetting) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut headers = setting.headers.clone();
+    for (name, variable) in &setting.header_env {
+        let value = environment::value(variable).ok_or_else(|| {
+            bad_input(format!(
+                "the header `{name}` of the model `{}` needs the environment variable {variable}",
+                setting.name
+            ))
+        })?;
+        headers.insert(name.clone(), value);
+    }
+    Ok(headers)
 }
 
 /// The key, from where the settings say it is.

@@ -60,7 +60,8 @@ pub(crate) struct OperatorSetting {
     pub(crate) classes: Vec<Precision>,
     /// Measured speed-up at which the search of this task may end.
     pub(crate) target: Option<f64>,
-    pub(crate) attempts_max: u32,
+    /// At most so many attempts at this task; `None` for as many as the run may make.
+    pub(crate) attempts_max: Option<u32>,
 }
 
 /// Where kernels are judged.
@@ -124,7 +125,7 @@ impl RunSettings {
     pub(crate) fn simple(task: &str, model: ModelSetting, attempts_max: u32) -> Self {
         Self {
             models: vec![model],
-            operators: vec![OperatorSetting::named(task, attempts_max)],
+            operators: vec![OperatorSetting::named(task)],
             budget: Budget::of_attempts(attempts_max),
             prompts: None,
             evaluator: EvaluatorSetting::Local,
@@ -162,8 +163,9 @@ impl RunSettings {
 }
 
 impl OperatorSetting {
-    fn named(task: &str, attempts_max: u32) -> Self {
-        Self { task: task.to_owned(), weight: 1.0, classes: Vec::new(), target: None, attempts_max }
+    fn named(task: &str) -> Self {
+        let task = task.to_owned();
+        Self { task, weight: 1.0, classes: Vec::new(), target: None, attempts_max: None }
     }
 }
 
@@ -176,7 +178,8 @@ pub(crate) struct ResolvedRun {
 /// Resolves what `run` was asked for.
 pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<ResolvedRun> {
     let (file, sections) = operator_sections(args)?;
-    let layers = [&file.budget, &places.file.budget];
+    let environment = budget::of_environment()?;
+    let layers = [&environment, &file.budget, &places.file.budget];
     let tasks_count = u32::try_from(sections.len()).unwrap_or(u32::MAX);
     let default_attempts = ATTEMPTS_PER_TASK.saturating_mul(tasks_count);
     let until = args.budget.until.as_ref().or(file.until.as_ref());
@@ -185,7 +188,7 @@ pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<Res
     let mut tasks = Vec::new();
     for section in &sections {
         let loaded = load_task(&section.task)?;
-        operators.push(operator(section, &loaded, budget.attempts_max)?);
+        operators.push(operator(section, &loaded)?);
         tasks.push(loaded);
     }
     refuse_repeated(&tasks)?;
@@ -243,11 +246,7 @@ fn refuse_repeated(tasks: &[LoadedTask]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn operator(
-    section: &OperatorSection,
-    loaded: &LoadedTask,
-    attempts_max: u32,
-) -> anyhow::Result<OperatorSetting> {
+fn operator(section: &OperatorSection, loaded: &LoadedTask) -> anyhow::Result<OperatorSetting> {
     let failed = |why: String| bad_input(format!("operator `{}`: {why}", section.task));
     let admitted = &loaded.task.spec.classes;
     let mut classes = Vec::new();
@@ -273,7 +272,7 @@ fn operator(
         weight,
         classes,
         target: section.target,
-        attempts_max: section.attempts.unwrap_or(attempts_max),
+        attempts_max: section.attempts,
     })
 }
 

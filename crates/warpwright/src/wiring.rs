@@ -1,11 +1,10 @@
 //! Puts an engine together: task files, prompts, toolchain, judge, model, ledger.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use agent::{Engine, InFlight, Interrupt, Operator, Progress};
+use agent::{Engine, Here, InFlight, Interrupt, Operator, Progress};
 use anyhow::Context;
 use device::toolchain::{self, Toolchain};
 use fleet::FolderEvaluator;
@@ -271,8 +270,7 @@ pub(crate) fn engine(
         interrupt: Interrupt::default(),
         observer: Arc::new(observer),
         tells_bookings: false,
-        sent_here: Mutex::new(HashSet::new()),
-        failures_in_a_row: AtomicU32::new(0),
+        here: Here::default(),
         in_flight: InFlight::default(),
     })
 }
@@ -299,7 +297,8 @@ fn operator(setting: &OperatorSetting, loaded: LoadedTask) -> Operator {
     if !setting.classes.is_empty() {
         task.spec.classes.retain(|class| setting.classes.contains(class));
     }
-    let limits = SearchLimits { attempts_max: setting.attempts_max };
+    let attempts_max = setting.attempts_max.unwrap_or(u32::MAX);
+    let limits = SearchLimits { attempts_max };
     Operator { task: Arc::new(task), files: Arc::new(files), limits }
 }
 

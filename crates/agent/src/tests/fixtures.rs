@@ -1,9 +1,8 @@
 //! A ledger with one run, and engines on it that stand for processes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use judge::{Judge, JudgeConfig, RunSeed, judge_hash};
 use llm::conformance::{ScriptedModel, Server};
@@ -14,7 +13,7 @@ use pipeline::task::Task;
 use pipeline::template::Templates;
 use store::{Boundary, NewRun, NewTask, RunId, RunKind, RunSummary, Store};
 
-use crate::{AgentError, Engine, InFlight, Interrupt, Operator, Progress, RunEnd};
+use crate::{AgentError, Engine, Here, InFlight, Interrupt, Operator, Progress, RunEnd};
 
 /// A reply that is closed as malformed, without compiler or child.
 pub(super) const NO_FENCE: &str = "I would rather not.";
@@ -82,8 +81,7 @@ impl World {
             interrupt: Interrupt::default(),
             observer: Arc::new(|_: Progress<'_>| {}),
             tells_bookings: true,
-            sent_here: Mutex::new(HashSet::new()),
-            failures_in_a_row: AtomicU32::new(0),
+            here: Here::default(),
             in_flight: InFlight::default(),
         }
     }

@@ -166,6 +166,13 @@ impl Folder {
         Ok(bytes)
     }
 
+    /// How long a question has been open; `None` where nobody knows.
+    pub(super) fn age_ms(&self, id: &str) -> Option<u64> {
+        let seen = fs::symlink_metadata(self.path(Place::Open, id, File::Prompt)).ok()?;
+        let age = seen.modified().ok()?.elapsed().ok()?;
+        u64::try_from(age.as_millis()).ok()
+    }
+
     /// Milliseconds between a question and its reply, which were put away; 0 where that is not
     /// known.
     pub(super) fn latency_ms(&self, id: &str) -> u64 {

@@ -361,3 +361,15 @@ async fn the_largest_reply_is_taken() {
     mailbox.put("t-1-0.reply.md", vec![b'x'; REPLY_BYTES_MAX]);
     assert_eq!(wait(&model).await.unwrap().text.len(), REPLY_BYTES_MAX);
 }
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_ends_at_its_deadline_and_costs_nothing() {
+    let mailbox = Mailbox::new();
+    let settings = MailboxSettings { deadline_ms: Some(50), ..mailbox.settings() };
+    let model = MailboxModel::open(settings).unwrap();
+    let ticket = model.submit(&asked()).await.unwrap();
+    let error = wait_for(&model, &ticket, Some(60_000)).await.unwrap_err();
+    assert_eq!((error.class(), error.charge()), (ErrorClass::Deadline, Charge::Nothing));
+    assert!(error.to_string().contains("nobody answered within 0.05 s"), "{error}");
+    assert!(mailbox.names().0.is_empty() && mailbox.path("done/t-1-0.prompt.md").exists());
+}

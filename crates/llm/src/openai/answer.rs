@@ -2,6 +2,7 @@
 //! which is one chunk. Every field may be missing or have another type than expected.
 
 use pipeline::limits::capped;
+use pipeline::reply::Ending;
 use pipeline::transcript::Usage;
 use serde_json::Value;
 
@@ -77,12 +78,17 @@ impl Answer {
             let why = format!("the stream ended after {shown_bytes} bytes without a last chunk");
             return Err(LlmError::new(ErrorClass::Interrupted, why));
         }
-        if !self.text.trim().is_empty() || finish_reason == "length" {
-            return Ok(self);
-        }
-        if !self.refusal.is_empty() {
+        if self.text.trim().is_empty() && !self.refusal.is_empty() {
             self.text = std::mem::take(&mut self.refusal);
             self.finish_reason = Some("refusal".to_owned());
+            return Ok(self);
+        }
+        // An end that explains why nothing is there makes an answer of it.
+        let explains = match Ending::of(&finish_reason) {
+            Ending::CutOff | Ending::Refused => true,
+            Ending::Other => false,
+        };
+        if explains || !self.text.trim().is_empty() {
             return Ok(self);
         }
         let end = if finish_reason.is_empty() { "none" } else { &finish_reason };

@@ -63,11 +63,13 @@ pub(super) fn reported_cost_nusd(usage: &Value) -> Option<i64> {
 
 /// What a call cost: the server's word before the price list.
 pub(super) fn cost_nusd(reported: Option<i64>, price: Price, usage: Option<Usage>) -> Option<i64> {
-    reported.or_else(|| match (usage, price) {
-        (Some(usage), _) => price.cost_nusd(usage),
-        (None, Price::Free | Price::Subscription) => Some(0),
-        (None, Price::Unknown | Price::PerMillionTokens { .. }) => None,
-    })
+    match price {
+        // What is paid anyway, or by nobody, is not charged by the call.
+        Price::Free | Price::Subscription => Some(0),
+        Price::Unknown | Price::PerMillionTokens { .. } => {
+            reported.or_else(|| price.cost_nusd(usage?))
+        }
+    }
 }
 
 fn nusd(value: &Value) -> Option<i64> {
@@ -195,6 +197,7 @@ mod tests {
             (None, Price::Unknown, counted, None),
             (None, Price::Free, None, Some(0)),
             (None, Price::Subscription, None, Some(0)),
+            (Some(7), Price::Subscription, counted, Some(0)),
         ] {
             assert_eq!(cost_nusd(reported, price, usage), expected, "{reported:?} {price:?}");
         }

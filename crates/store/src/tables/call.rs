@@ -1,5 +1,6 @@
 //! Tables `call` and `message`: what was sent to a model, what it cost, what came back.
 
+use pipeline::price::Price;
 use pipeline::prompt::{Message, MessageRole, Prompt};
 use pipeline::transcript::Usage;
 use sqlx::SqliteConnection;
@@ -117,6 +118,27 @@ pub(crate) async fn insert(
         insert_message(work, &id, position, message).await?;
     }
     Ok(id)
+}
+
+pub(crate) async fn set_reservation(
+    work: &mut Work,
+    call: &CallId,
+    reservation: Reservation,
+    target: CallTarget<'_>,
+) -> Result<()> {
+    let query = "UPDATE call SET provider = $2, model = $3, reserved_nusd = $4,
+                 reserved_tokens = $5, price_row = $6, updated_us = $7 WHERE id = $1";
+    sqlx::query(query)
+        .bind(call.as_str())
+        .bind(target.provider)
+        .bind(target.model)
+        .bind(reservation.nusd)
+        .bind(to_i64("a reservation", reservation.tokens)?)
+        .bind(target.price_json)
+        .bind(work.now_us)
+        .execute(work.connection())
+        .await?;
+    Ok(())
 }
 
 async fn insert_message(
@@ -311,6 +333,8 @@ pub(crate) struct CallSums {
     pub(crate) output_tokens: i64,
     cached_input_tokens: i64,
     reasoning_tokens: i64,
+    /// Calls whose price nobody knows.
+    pub(crate) unpriced: i64,
     /// Tokens of the calls whose provider did not count, at their worst case.
     pub(crate) uncounted_tokens: i64,
     pub(crate) drifted: i64,
@@ -337,9 +361,12 @@ pub(crate) async fn sums(
     connection: &mut SqliteConnection,
     run: &crate::RunId,
 ) -> Result<Vec<CallSums>> {
+    // `total` is exact up to nine million dollars, and never fails where `sum` overflows.
     let query = "SELECT call.state AS state, count(*) AS calls,
-                     sum(reserved_nusd) AS reserved_nusd, sum(reserved_tokens) AS reserved_tokens,
-                     sum(coalesce(cost_nusd, 0)) AS cost_nusd,
+                     CAST(min(total(reserved_nusd), 9e18) AS INTEGER) AS reserved_nusd,
+                     sum(reserved_tokens) AS reserved_tokens,
+                     CAST(min(total(cost_nusd), 9e18) AS INTEGER) AS cost_nusd,
+                     sum(cost_nusd IS NULL AND price_row = $2) AS unpriced,
                      sum(coalesce(json_extract(usage, '$.input_tokens'), 0)) AS input_tokens,
                      sum(coalesce(json_extract(usage, '$.output_tokens'), 0)) AS output_tokens,
                      sum(coalesce(json_extract(usage, '$.cached_input_tokens'), 0))
@@ -351,5 +378,6 @@ pub(crate) async fn sums(
                      sum(drift) AS drifted
                  FROM call JOIN attempt ON attempt.id = call.attempt_id
                  WHERE attempt.run_id = $1 GROUP BY call.state";
-    Ok(sqlx::query_as(query).bind(run.as_str()).fetch_all(connection).await?)
+    let unknown = to_json("a price", &Price::Unknown)?;
+    Ok(sqlx::query_as(query).bind(run.as_str()).bind(unknown).fetch_all(connection).await?)
 }

@@ -115,6 +115,7 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
     let lock = store.lock_run(&run)?;
     let row = store.run(&run).await?;
     let settings = resumed_settings(places, &row, args)?;
+    check_priced(&settings, store.bookings(&run).await?.unpriced_calls)?;
     if row.state == RunState::Finished && args.budget.attempts.is_none() {
         let reason = row.reason.as_deref().unwrap_or("no reason is stored");
         terminal::line(&format!("run {run} is finished: {reason}; give --attempts N to go on"));
@@ -141,8 +142,12 @@ fn resumed_settings(
     row: &RunRow,
     args: &ResumeArgs,
 ) -> anyhow::Result<RunSettings> {
-    let mut settings: RunSettings = serde_json::from_str(&row.settings_json)
-        .map_err(|error| bad_input(format!("the settings of run {}: {error}", row.id)))?;
+    let mut settings: RunSettings = serde_json::from_str(&row.settings_json).map_err(|error| {
+        bad_input(format!(
+            "the settings of run {} are not those of this version ({error}); start a new run",
+            row.id
+        ))
+    })?;
     if settings.models.contains(&ModelSetting::Lines) {
         return Err(bad_input(format!(
             "run {} judged kernels that were handed over by `evaluate`, as lines of standard input \
@@ -152,9 +157,6 @@ fn resumed_settings(
         )));
     }
     settings::budget::change(&mut settings.budget, &args.budget)?;
-    if let [only] = settings.operators.as_mut_slice() {
-        only.attempts_max = settings.budget.attempts_max;
-    }
     if let Some(evaluator) = &args.evaluator {
         settings.evaluator = settings::evaluator_setting(Some(evaluator))?;
     }
@@ -171,6 +173,17 @@ fn resumed_settings(
     }
     settings.check_prices()?;
     Ok(settings)
+}
+
+/// Calls at a price that nobody knew count as nothing, so that no dollar limit can hold them.
+fn check_priced(settings: &RunSettings, unpriced_calls: u64) -> anyhow::Result<()> {
+    if settings.budget.nusd_max.is_none() || unpriced_calls == 0 {
+        return Ok(());
+    }
+    Err(bad_input(format!(
+        "{unpriced_calls} calls of this run were made at an unknown price, so that no dollar limit \
+         can be kept: start a new run, or resume without --dollars"
+    )))
 }
 
 /// A run goes on only with what it was started with: otherwise its attempts are not comparable.
@@ -225,7 +238,8 @@ async fn watch(
     let mut tasks = Vec::new();
     for (loaded, operator) in parts.tasks.iter().zip(&settings.operators) {
         let closed = store.closed_attempts(run, &loaded.task.hash).await?;
-        tasks.push((loaded.task.spec.name.clone(), operator.attempts_max, closed));
+        let allowed = operator.attempts_max.unwrap_or(u32::MAX);
+        tasks.push((loaded.task.spec.name.clone(), allowed, closed));
     }
     let left_us = settings.budget.deadline_us.map(|end_us| end_us - store.now_us());
     let end_ms = left_us.map(|us| u64::try_from(us / 1_000).unwrap_or(0));

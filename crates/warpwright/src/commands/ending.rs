@@ -37,8 +37,10 @@ pub(crate) fn outcome(end: &RunEnd) -> Outcome {
         RunEnd::Finished(StopReason::AttemptsSpent) | RunEnd::InputEnded => Outcome::done(),
         RunEnd::Finished(
             StopReason::TokensSpent | StopReason::DollarsSpent | StopReason::TimeSpent,
-        )
-        | RunEnd::Provider { .. } => Outcome::ended(Exit::BudgetEnded, end.describe()),
+        ) => Outcome::ended(Exit::BudgetEnded, end.describe()),
+        RunEnd::Provider { class, .. } => {
+            Outcome::ended(Exit::BudgetEnded, end.describe()).with("class", class.clone())
+        }
         RunEnd::Interrupted => Outcome::ended(Exit::Interrupted, end.describe()),
     }
 }

@@ -58,11 +58,17 @@ fn as_markdown(summary: &RunSummary, parts: &[TaskPart<'_>]) -> String {
         lines.extend(task_lines(part));
     }
     let bookings = summary.bookings;
+    let unpriced = match bookings.unpriced_calls {
+        0 => String::new(),
+        calls => format!(" {calls} calls at an unknown price are not among them."),
+    };
     lines.push(format!(
-        "\nTokens: {} in, {} out. Dollars: {} paid, {} booked for calls whose fate is unknown.",
+        "\nTokens: {} in, {} out. Dollars: {} paid, {} reserved, {} booked for calls whose fate is \
+         unknown.{unpriced}",
         summary.usage.input_tokens,
         summary.usage.output_tokens,
         dollars(bookings.settled.nusd.saturating_add(bookings.failed.nusd)),
+        dollars(bookings.reserved.nusd),
         dollars(bookings.lost.nusd)
     ));
     terminal::plain(&lines.join("\n"))
@@ -158,7 +164,9 @@ fn as_json(summary: &RunSummary, parts: &[TaskPart<'_>]) -> Value {
         "output_tokens": summary.usage.output_tokens,
         "settled_nusd": summary.bookings.settled.nusd,
         "failed_nusd": summary.bookings.failed.nusd,
+        "reserved_nusd": summary.bookings.reserved.nusd,
         "lost_nusd": summary.bookings.lost.nusd,
+        "unpriced_calls": summary.bookings.unpriced_calls,
         "tasks": tasks,
     })
 }

@@ -4,7 +4,7 @@ use pipeline::attempt::Attempt;
 use pipeline::build::Diagnostic;
 use pipeline::feedback::Feedback;
 use similar::TextDiff;
-use store::{AttemptRow, CallRow, RunId, RunTask, Store, StoreError};
+use store::{AttemptRow, CallRow, CallState, RunId, RunTask, Store, StoreError};
 
 use crate::commands::drive::attempt_line;
 use crate::commands::status::dollars;
@@ -41,8 +41,8 @@ async fn list(
     json: bool,
 ) -> anyhow::Result<Outcome> {
     let mut listed = Vec::new();
+    let summary = store.run_summary(run).await?;
     for task in tasks {
-        let summary = store.run_summary(run).await?;
         let attempts = summary.tasks.iter().find(|it| it.task == *task).map_or(0, |it| it.attempts);
         if tasks.len() > 1 && !json {
             terminal::line(&format!("{}:", task.name));
@@ -168,9 +168,13 @@ fn call_line(call: &CallRow) -> String {
             usage.input_tokens, usage.output_tokens
         )
     });
-    let cost = match call.cost_nusd {
-        Some(nusd) => format!(", {} dollars", dollars(nusd)),
-        None => format!(", {} dollars reserved", dollars(call.reservation.nusd)),
+    let cost = match (call.state, call.cost_nusd) {
+        (_, Some(nusd)) => format!(", {} dollars", dollars(nusd)),
+        (CallState::Settled, None) => ", at an unknown price".to_owned(),
+        (CallState::Failed, None) => String::new(),
+        (CallState::Reserved | CallState::Sent | CallState::Lost, None) => {
+            format!(", {} dollars reserved", dollars(call.reservation.nusd))
+        }
     };
     let error =
         call.error.as_ref().map_or_else(String::new, |(class, why)| format!("; {class}: {why}"));

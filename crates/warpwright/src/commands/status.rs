@@ -106,6 +106,12 @@ fn show_money(store: &Store, summary: &RunSummary) {
         bookings.failed.calls,
         summary.drifted
     ));
+    if bookings.unpriced_calls > 0 {
+        terminal::line(&format!(
+            "unpriced  {} calls at a price that nobody knows, counted as nothing",
+            bookings.unpriced_calls
+        ));
+    }
     if let Ok(settings) = serde_json::from_str::<RunSettings>(&summary.run.settings_json) {
         let limits = limits_in_words(&settings.budget, bookings.total(), store.now_us());
         terminal::line(&format!("limits    {limits}"));
@@ -153,6 +159,7 @@ fn with_numbers(outcome: Outcome, store: &Store, summary: &RunSummary) -> Outcom
         .with("failed_nusd", bookings.failed.nusd)
         .with("reserved_nusd", bookings.reserved.nusd)
         .with("lost_nusd", bookings.lost.nusd)
+        .with("unpriced_calls", bookings.unpriced_calls)
 }
 
 /// Nano-dollars as dollars.

@@ -1,13 +1,32 @@
 //! The limits of a run: from flags and files to a budget, and the time at which it ends.
 
+use std::str::FromStr;
+
 use jiff::civil::Time;
 use jiff::{SignedDuration, Timestamp};
 use pipeline::budget::Budget;
 
 use crate::cli::BudgetArgs;
+use crate::environment;
 use crate::outcome::bad_input;
 use crate::settings::file::BudgetSection;
 use crate::settings::model::nano_dollars;
+
+/// The limits that the environment sets, for new runs.
+pub(crate) fn of_environment() -> anyhow::Result<BudgetSection> {
+    Ok(BudgetSection {
+        attempts: parsed(environment::ATTEMPTS)?,
+        tokens: parsed(environment::TOKENS)?,
+        dollars: parsed(environment::DOLLARS)?,
+        hours: parsed(environment::HOURS)?,
+    })
+}
+
+fn parsed<T: FromStr>(variable: &str) -> anyhow::Result<Option<T>> {
+    let Some(text) = environment::value(variable) else { return Ok(None) };
+    let wrong = |_| bad_input(format!("{variable} = `{text}`: write a number, or unset it"));
+    text.trim().parse().map(Some).map_err(wrong)
+}
 
 /// The budget of a new run: flags, then `layers` from the strongest to the weakest. `until` is the
 /// clock time at which it ends, where one is said.

@@ -107,6 +107,8 @@ pub(crate) struct OpenAiSection {
     pub(crate) extra_body: toml::Table,
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) header_env: BTreeMap<String, String>,
     pub(crate) connect_timeout_s: Option<f64>,
     pub(crate) first_byte_timeout_s: Option<f64>,
     pub(crate) idle_timeout_s: Option<f64>,

@@ -58,6 +58,8 @@ pub(crate) struct OpenAiSetting {
     pub(crate) stream: bool,
     pub(crate) extra_body: serde_json::Map<String, serde_json::Value>,
     pub(crate) headers: BTreeMap<String, String>,
+    /// Header → variable that holds its value.
+    pub(crate) header_env: BTreeMap<String, String>,
     pub(crate) connect_timeout_ms: u64,
     pub(crate) first_byte_timeout_ms: u64,
     pub(crate) idle_timeout_ms: u64,
@@ -203,6 +205,8 @@ impl OpenAiSetting {
                 .to_owned());
         }
         let model = section.model.clone().ok_or("`model` is missing: the model's name")?;
+        check_extra_body(&section.extra_body)?;
+        check_headers(section)?;
         let base_url = section.base_url.clone().unwrap_or_else(|| OPENAI_URL.to_owned());
         let key = KeySource::of(section, &base_url)?;
         let stream = section.stream.unwrap_or(true);
@@ -224,6 +228,7 @@ impl OpenAiSetting {
             stream,
             extra_body: extra_body.as_object().cloned().unwrap_or_default(),
             headers: section.headers.clone(),
+            header_env: section.header_env.clone(),
             connect_timeout_ms: millis("connect_timeout_s", section.connect_timeout_s, 10.0)?,
             first_byte_timeout_ms: millis(
                 "first_byte_timeout_s",
@@ -234,6 +239,48 @@ impl OpenAiSetting {
             deadline_ms: millis("deadline_s", Some(deadline_s), deadline_s)?,
         })
     }
+}
+
+/// Fields that the ledger must know have settings of their own.
+fn check_extra_body(extra: &toml::Table) -> Result<(), String> {
+    const OWN: [(&str, &str); 8] = [
+        ("max_tokens", "`output_tokens_max` and `max_tokens_field`"),
+        ("max_completion_tokens", "`output_tokens_max` and `max_tokens_field`"),
+        ("model", "`model`"),
+        ("stream", "`stream`"),
+        ("stream_options", "`stream`"),
+        ("messages", "the prompt files"),
+        ("n", "`attempts`: a call asks for one answer"),
+        ("best_of", "`attempts`: a call asks for one answer"),
+    ];
+    match OWN.iter().find(|(name, _)| extra.contains_key(*name)) {
+        Some((name, own)) => Err(format!("`extra_body.{name}` cannot be set: use {own}")),
+        None => Ok(()),
+    }
+}
+
+/// Settings are stored and shown, so that no key may stand in them.
+fn check_headers(section: &OpenAiSection) -> Result<(), String> {
+    let is_secret = |name: &str| {
+        let name = name.to_lowercase();
+        ["key", "auth", "token", "secret", "cookie", "sig"].iter().any(|part| name.contains(part))
+    };
+    if let Some(name) = section.headers.keys().find(|name| is_secret(name)) {
+        return Err(format!(
+            "the header `{name}` looks like a secret, and settings are stored with each run: name \
+             a variable instead, as `header_env = {{ \"{name}\" = \"VARIABLE\" }}`"
+        ));
+    }
+    let url = section.base_url.as_deref().unwrap_or_default();
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let secret = query.split('&').any(|pair| is_secret(pair.split('=').next().unwrap_or_default()));
+    let place = url.split_once("://").map_or(url, |(_, rest)| rest);
+    if secret || place.split('/').next().is_some_and(|host| host.contains('@')) {
+        return Err("`base_url` holds a secret, and settings are stored with each run: use \
+                    `key_env` or `header_env`"
+            .to_owned());
+    }
+    Ok(())
 }
 
 impl KeySource {

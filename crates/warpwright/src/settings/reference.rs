@@ -127,6 +127,13 @@ const SECTIONS: &[Section] = &[
                 "",
                 "More headers of the request",
             ),
+            setting(
+                "header_env",
+                "{ \"api-key\" = \"AZURE_KEY\" }",
+                "none",
+                "",
+                "Headers whose values are secrets, each with the variable that holds it",
+            ),
             setting("connect_timeout_s", "10", "10", "", "Longest wait for a connection"),
             setting(
                 "first_byte_timeout_s",

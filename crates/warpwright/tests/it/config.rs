@@ -72,6 +72,48 @@ fn a_run_file_names_operators_with_their_own_limits() {
 }
 
 #[test]
+fn a_resumed_run_keeps_its_limits_whatever_the_environment_says() {
+    let program = Program::new();
+    let file = transcript(&program);
+    let text = format!(
+        "run = 1\nmodels = ['replay:{file}']\n[budget]\nattempts = 4\ntokens = 900000\n\
+         [[operator]]\ntask = 'vector_add'\nattempts = 3\n"
+    );
+    std::fs::write(program.path("night.toml"), text).unwrap();
+    let killed = program.call_with(&["run", "night.toml"], &[("WARPWRIGHT_KILL_AT", "asked:2")]);
+    assert_eq!(killed.signal, Some(9), "{}", killed.stderr);
+    let environment = [
+        ("WARPWRIGHT_ATTEMPTS", "9"),
+        ("WARPWRIGHT_TOKENS", "5"),
+        ("WARPWRIGHT_DOLLARS", "1"),
+        ("WARPWRIGHT_HOURS", "1"),
+    ];
+    let resumed = program.call_with(&["resume"], &environment);
+    assert_eq!(resumed.code, Some(0), "{} {}", resumed.stdout, resumed.stderr);
+    assert_eq!(program.verdicts().len(), 3);
+    let kept = limits(&program);
+    assert!(kept.ends_with("of 900000 tokens") && kept.contains("4 attempts"), "{kept}");
+    // What the run may do in all can grow; what its operator may do stays.
+    let more = program.call(&["resume", "--attempts", "9"]);
+    assert_eq!(more.code, Some(0), "{} {}", more.stdout, more.stderr);
+    assert_eq!(program.verdicts().len(), 3);
+    let bad = program.call_with(&["run", "night.toml"], &[("WARPWRIGHT_HOURS", "soon")]);
+    assert!(bad.stderr.contains("WARPWRIGHT_HOURS = `soon`"), "{}", bad.stderr);
+}
+
+#[test]
+fn more_attempts_of_a_run_are_shared_by_its_tasks() {
+    let program = Program::new();
+    let model = format!("replay:{}", transcript(&program));
+    let arguments = ["run", "vector_add", "gelu", "--model", &model, "--attempts", "2"];
+    assert_eq!(program.call(&arguments).code, Some(0));
+    let resumed = program.call(&["resume", "--attempts", "6", "--json"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    let tasks = resumed.closing()["tasks"].clone();
+    assert_eq!((&tasks[0]["attempts"], &tasks[1]["attempts"]), (&3.into(), &3.into()), "{tasks}");
+}
+
+#[test]
 fn bad_files_are_named_with_the_way_out() {
     let operator = "[[operator]]\ntask = 'gelu'\n";
     for (text, part) in [

@@ -138,6 +138,25 @@ fn a_program_answers_every_task() {
 }
 
 #[test]
+fn an_absurd_price_of_a_program_is_not_believed() {
+    let program = Program::new();
+    let script = program.path("model.sh");
+    let line = "cat > /dev/null; echo '{\"reply\":\"hm\",\"cost_usd\":1e300,\
+                \"usage\":{\"input_tokens\":9,\"output_tokens\":9}}'";
+    std::fs::write(&script, line).unwrap();
+    let settings = format!(
+        "[model.s]\nkind = 'command'\nreply_form = 'json'\ncommand = ['sh', '{}']\n\
+         price = {{ input = 1.0, output = 1.0 }}\n",
+        script.display()
+    );
+    std::fs::write(program.path("warpwright.toml"), settings).unwrap();
+    let ended = program.call(&["run", "vector_add", "--model", "s", "--attempts", "3"]);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.stdout, ended.stderr);
+    let status = program.call(&["status", "@last", "--json"]).closing();
+    assert_eq!(status["settled_nusd"], 3 * 18_000);
+}
+
+#[test]
 fn several_models_are_asked_in_turn_also_after_a_kill() {
     let program = Program::new();
     let of = |model: &str| {

@@ -20,7 +20,7 @@ fn settings(program: &Program, server: &HttpScript, more: &str) {
     let text = format!(
         "default_model = 'served'\n[model.served]\nkind = 'openai'\nmodel = 'm-1'\n\
          base_url = '{}'\nkey_env = 'SERVED_KEY'\nprice = {PRICE}\noutput_tokens_max = 5000\n\
-         idle_timeout_s = 0.3\nfirst_byte_timeout_s = 0.3\nconnect_timeout_s = 2\n{more}",
+         idle_timeout_s = 2\nfirst_byte_timeout_s = 1\nconnect_timeout_s = 1\n{more}",
         server.base_url()
     );
     std::fs::write(program.path("warpwright.toml"), text).unwrap();
@@ -71,8 +71,8 @@ fn rows() -> Vec<Row> {
         row("502 of a proxy", vec![Play::response(502, &[], html)], 0, 1, "is not available"),
         row("half a body", vec![Play::raw(half)], 0, 1, "broke off"),
         row("no choices", vec![Play::json(200, &empty)], 1, 0, "empty"),
-        row("silence before the answer", vec![Play::close().wait(1_500)], 0, 1, "broke off"),
-        row("silence in it", vec![Play::events().piece("data: ").wait(1_500)], 0, 1, "broke off"),
+        row("silence before the answer", vec![Play::close().hold()], 0, 1, "broke off"),
+        row("silence in it", vec![Play::events().piece("data: ").hold()], 0, 1, "broke off"),
         row("closed at once", vec![Play::close()], 0, 1, "broke off"),
     ]
 }
@@ -308,9 +308,62 @@ fn the_key_is_sent_and_stored_nowhere() {
     assert_eq!(body["reasoning_effort"], "low");
     let stored = std::fs::read(program.ledger()).unwrap();
     assert!(!stored.windows(KEY.len()).any(|window| window == KEY.as_bytes()));
+    // A server that repeats the key in what it says of a failure and of itself.
+    let echo = format!("{{\"error\":{{\"message\":\"no {KEY} here\",\"code\":400}}}}");
+    let server = HttpScript::start(vec![Play::response(400, &[("x-request-id", KEY)], &echo)]);
+    let server = server.unwrap();
+    settings(&program, &server, "");
+    let ended = call(&program, &["run", "vector_add", "--attempts", "1"]);
+    assert_eq!(ended.code, Some(5), "{} {}", ended.stdout, ended.stderr);
+    for arguments in [["show", "@last:1"], ["status", "@last"], ["show", "@last:1"]] {
+        assert!(!program.call(&arguments).stdout.contains(KEY), "{arguments:?}");
+    }
     let without = program.call(&["run", "vector_add", "--attempts", "1"]);
     assert_eq!(without.code, Some(2), "{}", without.stdout);
     assert!(without.stderr.contains("set the environment variable SERVED_KEY"));
+}
+
+#[test]
+fn what_a_dead_process_reserved_is_reserved_anew_under_what_holds_now() {
+    let program = Program::new();
+    let server = HttpScript::start(vec![answer()]).unwrap();
+    settings(&program, &server, "");
+    let arguments = ["run", "vector_add", "--attempts", "2", "--dollars", "1"];
+    let environment = [("SERVED_KEY", KEY), ("WARPWRIGHT_KILL_AT", "asked:1")];
+    assert_eq!(program.call_with(&arguments, &environment).signal, Some(9));
+    // The model costs a thousand times more today: its worst case does not fit any more.
+    let file = program.path("warpwright.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace(PRICE, "{ input = 1000.0, output = 10000.0 }")).unwrap();
+    let resumed = call(&program, &["resume", "--model", "served"]);
+    assert_eq!(resumed.code, Some(5), "{} {}", resumed.stdout, resumed.stderr);
+    assert!(resumed.stdout.contains("the dollar limit leaves no room"), "{}", resumed.stdout);
+    assert_eq!(server.count(), 0);
+    std::fs::write(&file, text).unwrap();
+    let resumed = call(&program, &["resume", "--model", "served"]);
+    assert_eq!(resumed.code, Some(0), "{} {}", resumed.stdout, resumed.stderr);
+    assert_eq!((server.count(), &status(&program)["settled_nusd"]), (2, &(2 * ANSWER_NUSD).into()));
+}
+
+#[test]
+fn a_dollar_limit_is_refused_once_calls_were_made_at_an_unknown_price() {
+    let program = Program::new();
+    let server = HttpScript::start(vec![answer()]).unwrap();
+    settings(&program, &server, "");
+    let file = program.path("warpwright.toml");
+    let priced = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, priced.replace(&format!("price = {PRICE}"), "")).unwrap();
+    let ended = call(&program, &["run", "vector_add", "--attempts", "1"]);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.stdout, ended.stderr);
+    assert_eq!(status(&program)["unpriced_calls"], 1);
+    assert!(program.call(&["status", "@last"]).stdout.contains("unpriced  1 calls"));
+    assert!(program.call(&["report"]).stdout.contains("1 calls at an unknown price"));
+    std::fs::write(&file, priced).unwrap();
+    let arguments = ["resume", "--model", "served", "--attempts", "2", "--dollars", "9"];
+    let refused = call(&program, &arguments);
+    assert_eq!(refused.code, Some(2), "{} {}", refused.stdout, refused.stderr);
+    assert!(refused.stderr.contains("1 calls of this run were made at an unknown price"));
+    assert_eq!(server.count(), 1);
 }
 
 #[test]

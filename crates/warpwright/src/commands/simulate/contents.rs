@@ -121,7 +121,8 @@ fn from_file(
         if !npy::holds(&array, dtype) {
             return Err(format!("{name} holds {}, not {dtype:?}", array.descr).to_lowercase());
         }
-        if array.shape.iter().product::<u64>() != shape.iter().product::<u64>() {
+        let elements = |shape: &[u64]| shape.iter().try_fold(1u64, |all, it| all.checked_mul(*it));
+        if elements(&array.shape).is_none() || elements(&array.shape) != elements(shape) {
             return Err(format!("{name} has the shape {:?}, not {shape:?}", array.shape));
         }
         array.data
