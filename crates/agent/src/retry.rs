@@ -4,7 +4,8 @@ use llm::LlmError;
 
 use crate::here::Failures;
 use crate::limits::{
-    FAILURES_MAX, PAID_FAILURES_MAX, RETRY_WAIT_MS, RETRY_WAIT_MS_MAX, WANTED_WAIT_MS_MAX,
+    FAILURES_MAX, PAID_FAILURES_MAX, PAID_RETRY_WAIT_MS, RETRY_WAIT_MS, RETRY_WAIT_MS_MAX,
+    WANTED_WAIT_MS_MAX,
 };
 
 /// How long to wait before the next try, in milliseconds; `None` when there is none.
@@ -20,8 +21,12 @@ pub(crate) fn wait_before_retry_ms(
     if !error.is_retryable() || too_many {
         return None;
     }
-    let doubled = RETRY_WAIT_MS.saturating_mul(1 << (failures.all.saturating_sub(1)).min(32));
-    let own_ms = doubled.min(RETRY_WAIT_MS_MAX);
+    let doubled = RETRY_WAIT_MS << failures.all.saturating_sub(1).min(32);
+    let quadrupled = match failures.paid {
+        0 => 0,
+        paid => PAID_RETRY_WAIT_MS << (2 * (paid - 1)).min(32),
+    };
+    let own_ms = doubled.max(quadrupled).min(RETRY_WAIT_MS_MAX);
     let own_ms = own_ms + own_ms * u64::from(jitter) / 1024;
     match error.wanted_wait_ms() {
         Some(wanted_ms) if wanted_ms > WANTED_WAIT_MS_MAX => None,
@@ -58,9 +63,16 @@ mod tests {
             let found = wait_before_retry_ms(&error, failures, jitter);
             assert_eq!(found, wait_ms, "{error} {failures:?}");
         }
-        for (all, paid, goes_on) in [(11, 3, true), (4, 4, false), (12, 0, false)] {
+        for (all, paid, wait_ms) in [
+            (1, 1, Some(4_000)),
+            (2, 2, Some(16_000)),
+            (5, 5, Some(120_000)),
+            (11, 5, Some(120_000)),
+            (6, 6, None),
+            (12, 0, None),
+        ] {
             let found = wait_before_retry_ms(&broken(), Failures { all, paid }, 0);
-            assert_eq!(found.is_some(), goes_on, "{all} {paid}");
+            assert_eq!(found, wait_ms, "{all} {paid}");
         }
     }
 }

@@ -81,7 +81,7 @@ impl ErrorClass {
             Self::NoCredit => ("the account has no credit left", "top it up, then resume"),
             Self::RateLimited => ("the provider is limiting requests", "wait, or ask for less"),
             Self::Unavailable => ("the provider is not available", "try again later"),
-            Self::Interrupted => ("the answer broke off on its way", "it is asked again"),
+            Self::Interrupted => ("the answer broke off on its way", "it may have been charged"),
             Self::Malformed => {
                 ("the provider's answer cannot be read", "check its address and version")
             }

@@ -16,6 +16,7 @@ mod progress;
 mod providers;
 mod selector;
 mod settings;
+mod signals;
 mod terminal;
 mod wiring;
 

@@ -11,9 +11,8 @@ use llm::{
 use crate::environment;
 use crate::limits::KEY_BYTES_MAX;
 use crate::outcome::bad_input;
-use crate::settings::model::{
-    CommandSetting, Form, KeySource, MailboxSetting, MaxTokens, OpenAiSetting,
-};
+use crate::settings::model::{CommandSetting, Form, MailboxSetting};
+use crate::settings::openai::{KeySource, MaxTokens, OpenAiSetting};
 use crate::wiring::read_text;
 
 /// An OpenAI-compatible server.

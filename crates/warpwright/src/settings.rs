@@ -7,6 +7,8 @@
 pub(crate) mod budget;
 pub(crate) mod file;
 pub(crate) mod model;
+pub(crate) mod openai;
+pub(crate) mod price;
 pub(crate) mod reference;
 pub(crate) mod run_file;
 
@@ -151,8 +153,9 @@ impl RunSettings {
             Some(model) if self.budget.nusd_max.is_some() => Err(bad_input(format!(
                 "the price of {} is unknown, so that no dollar limit can be kept; add to its \
                  section in {}:\n  \
-                 price = {{ input = 1.25, cached_input = 0.125, output = 10.0 }}  \
-                 # dollars per million tokens\nor\n  price = \"free\"          # or \
+                 price = {{ input = 2.0, cached_input = 0.5, output = 8.0 }}  \
+                 # dollars per million tokens: your provider's own numbers\nor\n  \
+                 price = \"free\"          # or \
                  \"subscription\", for a flat fee\nor run without --dollars",
                 model.describe(),
                 file::FILE_NAME

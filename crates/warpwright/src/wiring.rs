@@ -198,6 +198,12 @@ fn journalled(model: ReplayModel) -> anyhow::Result<ReplayModel> {
 
 /// A kernel of a person as a reply: a Markdown file, or `kernel.cu` and `plan.toml` of a folder.
 pub(crate) fn read_candidate(path: &Path) -> anyhow::Result<String> {
+    if path.extension().is_some_and(|extension| extension == "cu") {
+        return Err(bad_input(format!(
+            "{}: a kernel needs its launch plan: give the folder with kernel.cu and plan.toml",
+            path.display()
+        )));
+    }
     if !path.is_dir() {
         return read_text(path, REPLY_BYTES_MAX as u64);
     }

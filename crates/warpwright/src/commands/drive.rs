@@ -1,13 +1,11 @@
 //! `demo`, `run` and `resume`: everything that drives the loop.
 
 use agent::Interrupt;
-use anyhow::Context;
 use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use llm::Model;
 use pipeline::report::Score;
 use pipeline::task::Task;
 use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock, RunRow, RunState, Store};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{ResumeArgs, RunArgs};
 use crate::commands::ending;
@@ -16,6 +14,7 @@ use crate::outcome::{Outcome, bad_input};
 use crate::progress::Watch;
 use crate::settings::model::ModelSetting;
 use crate::settings::{self, Places, ResolvedRun, RunSettings};
+use crate::signals::StopSignals;
 use crate::wiring::{self, Parts};
 use crate::{embedded, progress, terminal};
 
@@ -132,6 +131,13 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
     let judge = wiring::judge(&toolchain)?;
     // Bad input must be known before it is stored.
     let models = wiring::models(&settings)?;
+    if args.models.is_empty() {
+        let models: Vec<_> = settings.models.iter().map(ModelSetting::describe).collect();
+        terminal::note(&format!(
+            "going on as the run was started, with {}; --model NAME reads the settings file again",
+            models.join(", ")
+        ));
+    }
     store.reopen_run(&run, &settings.to_json()?).await?;
     let parts = Parts { store, tasks, models, judge, templates, seed };
     drive(places, Begun { run, settings, parts, lock }).await
@@ -270,16 +276,15 @@ async fn prove_reference(judge: Judge, task: &Task) -> anyhow::Result<Judge> {
     Err(JudgeError::Reference { task: task.spec.name.clone(), why }.into())
 }
 
-/// Ctrl-C or SIGTERM once: stop after the step in hand; twice: at once. `said` is what a person
+/// A signal to stop once: stop after the step in hand; twice: at once. `said` is what a person
 /// reads at each.
 pub(crate) fn listen(
     interrupt: Interrupt,
     said: [&'static str; 2],
 ) -> anyhow::Result<tokio::task::JoinHandle<()>> {
-    let mut ctrl_c = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut signals = StopSignals::listen()?;
     Ok(tokio::spawn(async move {
-        while next_of(&mut ctrl_c, &mut terminate).await.is_some() {
+        while signals.next().await.is_some() {
             let again = interrupt.was_requested();
             interrupt.request();
             terminal::note(said[usize::from(again)]);
@@ -290,13 +295,6 @@ pub(crate) fn listen(
 const STOPPING: &str = "stopping after the step in hand (a question that was sent waits for its \
 reply); press Ctrl-C again to stop at once; `resume` goes on from there";
 const STOPPING_NOW: &str = "stopping at once; `resume` repeats the step in hand";
-
-async fn next_of(ctrl_c: &mut Signal, terminate: &mut Signal) -> Option<()> {
-    tokio::select! {
-        received = ctrl_c.recv() => received,
-        received = terminate.recv() => received,
-    }
-}
 
 /// One line about an attempt.
 pub(crate) fn attempt_line(attempt: &AttemptRow) -> String {

@@ -8,6 +8,7 @@ use pipeline::verdict::Verdict;
 use store::{RunId, RunKind, RunSummary, Store};
 
 use crate::commands::drive::attempt_line;
+use crate::commands::status::dollars;
 use crate::environment;
 use crate::outcome::{Exit, Outcome};
 use crate::settings::Places;
@@ -26,9 +27,12 @@ pub(crate) async fn print(
     }
     terminal::line(&format!("\nEnded: {}.", end.describe()));
     print_best(store, run, &summary).await?;
+    terminal::line(&format!("Spent:  {}", spent_in_words(&summary)));
     terminal::line(&format!("Ledger: {}", places.ledger.display()));
     terminal::line(&format!("Run:    {run}\n"));
-    print_next_steps(&summary, end);
+    let newest = store.resolve_run("@last").await.ok();
+    let named = name_of(&summary, newest.as_ref());
+    print_next_steps(&summary, end, &named);
     Ok(with_details(outcome(end), places, &summary))
 }
 
@@ -119,14 +123,40 @@ async fn print_best(store: &Store, run: &RunId, summary: &RunSummary) -> anyhow:
     Ok(())
 }
 
-fn print_next_steps(summary: &RunSummary, end: &RunEnd) {
+/// How a person names this run: the shortest way that is not another one.
+fn name_of(summary: &RunSummary, newest: Option<&RunId>) -> String {
+    if newest == Some(&summary.run.id) { "@last".to_owned() } else { summary.run.id.to_string() }
+}
+
+/// Tokens and dollars of a run, what is not certain included.
+fn spent_in_words(summary: &RunSummary) -> String {
+    let bookings = summary.bookings;
+    let paid = bookings.settled.nusd.saturating_add(bookings.failed.nusd);
+    let mut parts = vec![
+        format!("{} dollars", dollars(paid)),
+        format!("{} tokens in, {} out", summary.usage.input_tokens, summary.usage.output_tokens),
+    ];
+    if bookings.lost.calls > 0 {
+        let (calls, nusd) = (bookings.lost.calls, dollars(bookings.lost.nusd));
+        parts.push(format!("{calls} calls booked as lost at {nusd} dollars"));
+    }
+    if bookings.unpriced_calls > 0 {
+        parts.push(format!("{} calls at an unknown price", bookings.unpriced_calls));
+    }
+    parts.join("; ")
+}
+
+fn print_next_steps(summary: &RunSummary, end: &RunEnd, named: &str) {
     let program = environment::program_name();
     let mut steps = Vec::new();
     if summary.closed > 0 {
-        steps.push((format!("show {}", shown(summary)), "one attempt: prompt, reply, evidence"));
-        steps.push(("report @last".to_owned(), "the run as Markdown"));
+        steps.push((
+            format!("show {}", shown(summary, named)),
+            "one attempt: prompt, reply, evidence",
+        ));
+        steps.push((format!("report {named}"), "the run as Markdown"));
     }
-    steps.push(next_command(summary, end));
+    steps.push(next_command(summary, end, named));
     terminal::line("Next:");
     for (command, what) in steps {
         terminal::line(&format!("  {program} {command:<34} {what}"));
@@ -134,20 +164,23 @@ fn print_next_steps(summary: &RunSummary, end: &RunEnd) {
 }
 
 /// A selector of the most telling attempt.
-fn shown(summary: &RunSummary) -> String {
+fn shown(summary: &RunSummary, named: &str) -> String {
     match summary.tasks.as_slice() {
-        [only] => format!("@last:{}", only.best_seq.unwrap_or(only.closed)),
+        [only] => format!("{named}:{}", only.best_seq.unwrap_or(only.closed)),
         several => {
             let best = several.iter().find(|task| task.best_seq.is_some());
             let task = best.or(several.first());
             let seq = task.map_or(1, |task| task.best_seq.unwrap_or(1));
-            format!("@last:{}:{seq}", task.map_or("TASK", |task| task.task.name.as_str()))
+            format!("{named}:{}:{seq}", task.map_or("TASK", |task| task.task.name.as_str()))
         }
     }
 }
 
-fn next_command(summary: &RunSummary, end: &RunEnd) -> (String, &'static str) {
-    let resume = |rest: &str| format!("resume @last{rest}");
+fn next_command(summary: &RunSummary, end: &RunEnd, named: &str) -> (String, &'static str) {
+    let resume = |rest: &str| format!("resume {named}{rest}");
+    if summary.run.kind == RunKind::Replay && *end == RunEnd::Finished(StopReason::AttemptsSpent) {
+        return ("init".to_owned(), "settings for a model of your own, then `run`");
+    }
     match end {
         RunEnd::Finished(StopReason::AttemptsSpent) | RunEnd::InputEnded => {
             let more = summary.closed + 10;

@@ -25,7 +25,7 @@ pub(crate) fn perform(args: &InitArgs) -> anyhow::Result<Outcome> {
     let written = file.write_all(reference::commented_file().as_bytes());
     written.map_err(|error| bad_input(format!("{path}: {error}")))?;
     let program = environment::program_name();
-    terminal::line(&format!("wrote {path}; name your model in it, then:"));
+    terminal::line(&format!("wrote {path}; name your model and its price in it, then:"));
     terminal::line(&format!("  {program} doctor --model gpt"));
     terminal::line(&format!("  {program} run softmax_rows --dollars 1"));
     Ok(Outcome::done())

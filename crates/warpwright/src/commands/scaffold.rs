@@ -88,7 +88,7 @@ fn print_next_steps(folder: &Path, like: &str) {
         (format!("edit {folder}/wrong/"), "kernels that must be rejected, and why"),
         (format!("python3 {folder}/golden.py > {folder}/golden.json"), ""),
         (format!("{program} task check {folder}"), "the task proves itself"),
-        (format!("{program} run {folder} --model replay:FILE"), "let a model write kernels"),
+        (format!("{program} run {folder} --model NAME"), "let a model write kernels"),
     ] {
         terminal::line(format!("  {command:<48} {what}").trim_end());
     }

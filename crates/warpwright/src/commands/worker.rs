@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use fleet::{Drained, Worker, WorkerEvent};
 use judge::CancelFlag;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::WorkerArgs;
 use crate::outcome::{Exit, Outcome, bad_input};
 use crate::settings::Places;
+use crate::signals::StopSignals;
 use crate::{terminal, wiring};
 
 /// Works on a folder until it is empty, a deadline, or a signal.
@@ -61,23 +60,15 @@ fn short(key: &str) -> &str {
     key.get(..12).unwrap_or(key)
 }
 
-/// Ctrl-C or SIGTERM once: stop after the job in hand; twice: at once.
+/// A signal to stop once: stop after the job in hand; twice: at once.
 fn listen(stop: CancelFlag, cancel: CancelFlag) -> anyhow::Result<tokio::task::JoinHandle<()>> {
-    let mut ctrl_c = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut signals = StopSignals::listen()?;
     Ok(tokio::spawn(async move {
-        while next_of(&mut ctrl_c, &mut terminate).await.is_some() {
+        while signals.next().await.is_some() {
             if stop.is_cancelled() {
                 cancel.cancel();
             }
             stop.cancel();
         }
     }))
-}
-
-async fn next_of(ctrl_c: &mut Signal, terminate: &mut Signal) -> Option<()> {
-    tokio::select! {
-        received = ctrl_c.recv() => received,
-        received = terminate.recv() => received,
-    }
 }

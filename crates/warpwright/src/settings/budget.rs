@@ -10,7 +10,7 @@ use crate::cli::BudgetArgs;
 use crate::environment;
 use crate::outcome::bad_input;
 use crate::settings::file::BudgetSection;
-use crate::settings::model::nano_dollars;
+use crate::settings::price::nano_dollars;
 
 /// The limits that the environment sets, for new runs.
 pub(crate) fn of_environment() -> anyhow::Result<BudgetSection> {

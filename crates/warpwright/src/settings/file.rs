@@ -96,7 +96,8 @@ pub(crate) struct OpenAiSection {
     pub(crate) key_file: Option<PathBuf>,
     /// Read only to refuse it with the way out.
     pub(crate) key: Option<toml::Value>,
-    pub(crate) price: Option<PriceSection>,
+    /// A word, or dollars per million tokens.
+    pub(crate) price: Option<toml::Value>,
     pub(crate) output_tokens_max: Option<u64>,
     pub(crate) max_tokens_field: Option<String>,
     pub(crate) reasoning_effort: Option<String>,
@@ -126,7 +127,8 @@ pub(crate) struct CommandSection {
     pub(crate) environment: Vec<String>,
     pub(crate) prompt_form: Option<String>,
     pub(crate) reply_form: Option<String>,
-    pub(crate) price: Option<PriceSection>,
+    /// A word, or dollars per million tokens.
+    pub(crate) price: Option<toml::Value>,
     pub(crate) output_tokens_max: Option<u64>,
     pub(crate) deadline_s: Option<f64>,
 }
@@ -148,14 +150,6 @@ pub(crate) struct ReplaySection {
     pub(crate) file: Option<PathBuf>,
     #[serde(default)]
     pub(crate) strict: bool,
-}
-
-/// What tokens cost: a word, or dollars per million tokens.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum PriceSection {
-    Word(String),
-    Dollars(DollarsSection),
 }
 
 /// Dollars per million tokens.

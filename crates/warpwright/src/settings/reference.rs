@@ -69,11 +69,11 @@ const SECTIONS: &[Section] = &[
             ),
             setting(
                 "price",
-                "{ input = 1.25, cached_input = 0.125, output = 10.0 }",
+                "{ input = 2.0, cached_input = 0.5, output = 8.0 }",
                 "unknown",
                 "",
-                "Dollars per million tokens, \"free\", or \"subscription\" for a flat fee; a \
-                 dollar limit needs it",
+                "Dollars per million tokens, as your provider lists them (these are only an \
+                 example), \"free\", or \"subscription\" for a flat fee; a dollar limit needs it",
             ),
             setting(
                 "output_tokens_max",
@@ -144,8 +144,8 @@ const SECTIONS: &[Section] = &[
             ),
             setting(
                 "idle_timeout_s",
-                "120",
-                "120",
+                "600",
+                "600",
                 "",
                 "Longest silence in the middle of an answer",
             ),
@@ -332,6 +332,8 @@ pub(crate) fn commented_file() -> String {
         }
         for setting in section.settings {
             lines.push(format!("# {} (default: {})", setting.words, setting.default));
+            // Nobody's price may be taken for another model's.
+            let mark = if setting.key == "price" { "# " } else { mark };
             lines.push(format!("{mark}{} = {}", setting.key, setting.example));
         }
     }

@@ -5,6 +5,7 @@
 mod config;
 mod crashes;
 mod demo;
+mod doctor;
 mod folder;
 mod hostile;
 mod jsonl;

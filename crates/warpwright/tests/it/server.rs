@@ -16,7 +16,7 @@ const ANSWER_NUSD: i64 = 2_000_000;
 const NO_FENCE: &str = "I would rather not.";
 
 /// Writes a settings file whose model is the server; `more` are further lines of its section.
-fn settings(program: &Program, server: &HttpScript, more: &str) {
+pub(crate) fn settings(program: &Program, server: &HttpScript, more: &str) {
     let text = format!(
         "default_model = 'served'\n[model.served]\nkind = 'openai'\nmodel = 'm-1'\n\
          base_url = '{}'\nkey_env = 'SERVED_KEY'\nprice = {PRICE}\noutput_tokens_max = 5000\n\
@@ -26,7 +26,7 @@ fn settings(program: &Program, server: &HttpScript, more: &str) {
     std::fs::write(program.path("warpwright.toml"), text).unwrap();
 }
 
-fn call(program: &Program, arguments: &[&str]) -> Ended {
+pub(crate) fn call(program: &Program, arguments: &[&str]) -> Ended {
     let ended = program.call_with(arguments, &[("SERVED_KEY", KEY)]);
     assert!(!ended.stdout.contains(KEY) && !ended.stderr.contains(KEY), "the key was shown");
     ended
@@ -364,42 +364,4 @@ fn a_dollar_limit_is_refused_once_calls_were_made_at_an_unknown_price() {
     assert_eq!(refused.code, Some(2), "{} {}", refused.stdout, refused.stderr);
     assert!(refused.stderr.contains("1 calls of this run were made at an unknown price"));
     assert_eq!(server.count(), 1);
-}
-
-#[test]
-fn the_doctor_asks_one_small_question() {
-    let fences =
-        "```cuda\nextern \"C\" __global__ void probe() {}\n```\n\n```toml\nplan = 1\n```\n";
-    for (play, code, parts) in [
-        (
-            Play::stream(&[fences], Some(Usage::of(60, 40))),
-            0,
-            ["both fences are read", "cost of this question: 0.0004 dollars"],
-        ),
-        (Play::stream(&[fences], None), 4, ["NO  usage", "booked at its worst case"]),
-        (Play::stream(&["no"], Some(Usage::of(60, 40))), 4, ["NO  reply format", "60 in"]),
-        (Play::response(401, &[], "{}"), 4, ["NO  answer", "check the key"]),
-    ] {
-        let program = Program::new();
-        let server = HttpScript::start(vec![play]).unwrap();
-        settings(&program, &server, "");
-        let ended = call(&program, &["doctor", "--model", "served"]);
-        assert_eq!(ended.code, Some(code), "{} {}", ended.stdout, ended.stderr);
-        for part in parts {
-            assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
-        }
-        assert_eq!(server.asked()[0].json()["max_completion_tokens"], 2_000);
-        assert!(!program.ledger().exists());
-    }
-}
-
-#[test]
-fn a_dollar_limit_needs_a_price_and_says_which_lines_mend_it() {
-    let program = Program::new();
-    let text = "[model.x]\nkind = 'openai'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:9/v1'\n";
-    std::fs::write(program.path("warpwright.toml"), text).unwrap();
-    let ended = program.call(&["run", "vector_add", "--model", "x", "--dollars", "1"]);
-    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
-    assert!(ended.stderr.contains("price = { input = 1.25"), "{}", ended.stderr);
-    assert!(!program.ledger().exists());
 }

@@ -248,11 +248,11 @@ async fn bodies_that_are_no_answer() {
     let login = "<html><title>Log in</title><script>x</script><body>Welcome</body></html>";
     assert_failures(vec![
         (
-            events(&[finish(json!("content_filter")), counted()]),
+            events(&[finish(json!("eos")), counted()]),
             Malformed,
             COUNTED,
             None,
-            &["an empty answer (finish reason: content_filter)"],
+            &["an empty answer (finish reason: eos)"],
         ),
         (events(&[]), Malformed, Unknown, None, &["an empty answer"]),
         (Play::response(200, &kind, ""), Malformed, Unknown, None, &["an empty answer"]),

@@ -34,6 +34,8 @@ pub(super) struct Printer<'a> {
 struct Found {
     errors: Vec<String>,
     warnings: Vec<String>,
+    /// True when the kernel executed an atomic operation.
+    has_atomics: bool,
 }
 
 impl<'a> Printer<'a> {
@@ -140,7 +142,9 @@ impl<'a> Printer<'a> {
         if let Some(advice) = advice(&report.end, report.place.as_ref(), plan) {
             terminal::line(&format!("  {advice}"));
         }
-        let mut found = Found::default();
+        let counted = report.counters.as_ref();
+        let has_atomics = counted.is_some_and(|counts| counts.atomics > 0.0);
+        let mut found = Found { has_atomics, ..Found::default() };
         for noted in &report.findings {
             self.finding(noted, shaped, &mut found);
         }
@@ -325,8 +329,10 @@ fn print_output(output: &SimulatedOutput, found: &mut Found) {
             format!(", {}[{}] is {a} or {b}", output.name, first.index)
         });
         let what = format!("{name}: {} of {of} elements depend on ", differences.count);
-        let rounding =
-            differences.cause == Cause::Order && differences.largest_relative <= ROUNDING_MAX;
+        // Without an atomic, results that lean on the order are a race, however close they are.
+        let rounding = found.has_atomics
+            && differences.cause == Cause::Order
+            && differences.largest_relative <= ROUNDING_MAX;
         let cause = match differences.cause {
             Cause::Garbage => "what memory held before the kernel wrote it",
             Cause::Order => "the order in which warps and blocks run",

@@ -1,7 +1,8 @@
 //! What bad sections say, and what good ones become.
 
-use super::{KeySource, ModelSetting, Price};
+use super::{ModelSetting, Price};
 use crate::settings::file::FileSettings;
+use crate::settings::openai::KeySource;
 
 fn resolve(section: &str) -> Result<ModelSetting, String> {
     let file = FileSettings::parse(&format!("[model.m]\n{section}"))?;
