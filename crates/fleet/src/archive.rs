@@ -101,7 +101,11 @@ impl JobResult {
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let parsed: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         check_version(parsed.result)?;
-        Ok(parsed)
+        let fits = match parsed.verdict.reason {
+            Some(reason) => reason.kinds().contains(&parsed.verdict.kind),
+            None => parsed.verdict.is_correct(),
+        };
+        if fits { Ok(parsed) } else { Err(format!("{} is no verdict", parsed.verdict)) }
     }
 
     /// The judgement that travelled.

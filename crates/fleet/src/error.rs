@@ -7,8 +7,6 @@ use std::path::PathBuf;
 pub enum FleetError {
     #[error("{path}: {why}; check the folder")]
     Io { path: PathBuf, why: String },
-    #[error("{path} is no result that this program reads: {why}; remove it")]
-    BadResult { path: PathBuf, why: String },
 }
 
 impl FleetError {

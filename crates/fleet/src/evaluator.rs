@@ -63,8 +63,12 @@ impl FolderEvaluator {
         let Some(bytes) = read_if_there(&path).map_err(|error| self.elsewhere(error))? else {
             return Ok(None);
         };
-        let result = JobResult::parse(&bytes)
-            .map_err(|why| self.elsewhere(FleetError::BadResult { path: path.clone(), why }))?;
+        // What is no result is put aside, and the job is handed over again.
+        let Ok(result) = JobResult::parse(&bytes) else {
+            let aside = self.layout.bad_result(job.eval_key.as_str());
+            std::fs::rename(&path, aside).map_err(|error| self.elsewhere(error))?;
+            return Ok(None);
+        };
         let ours = result.eval_key == job.eval_key
             && result.judge_hash == self.conditions.judge_hash
             && (result.repeatable || result.id == job.id);

@@ -47,6 +47,11 @@ impl Layout {
         self.results().join(format!("{key}.result"))
     }
 
+    /// A result that nobody could read.
+    pub(crate) fn bad_result(&self, key: &str) -> PathBuf {
+        self.results().join(format!("{key}.bad"))
+    }
+
     /// Why a worker could not judge a job.
     pub(crate) fn failure(&self, key: &str) -> PathBuf {
         self.results().join(format!("{key}.failed"))

@@ -225,6 +225,23 @@ fn a_job_is_written_once_and_answered_by_its_result() {
     assert!(matches!(unknown, JudgeError::UnknownJob { .. }), "{unknown}");
 }
 
+#[test]
+fn a_broken_result_is_put_aside_and_the_job_handed_over_again() {
+    let folder = Folder::new();
+    let (layout, job) = (folder.layout(), Arc::new(job()));
+    let (evaluator, cancel) = (folder.evaluator(), CancelFlag::new());
+    let key = job.eval_key.as_str();
+    let mut lie = JobResult::of(&job, &judgement(true));
+    lie.verdict.kind = pipeline::verdict::Kind::Correct;
+    for bytes in [b"{".to_vec(), Vec::new(), serde_json::to_vec(&lie).unwrap()] {
+        std::fs::write(layout.result(key), bytes).unwrap();
+        let _ = std::fs::remove_file(layout.job(key));
+        let ticket = evaluator.submit(&job).unwrap();
+        assert!(matches!(evaluator.poll(&ticket, &cancel).unwrap(), JobPoll::Pending { .. }));
+        assert!(layout.job(key).exists() && layout.bad_result(key).exists());
+    }
+}
+
 /// A timeout on a busy machine answers the attempt that met it, and no other.
 #[test]
 fn a_result_that_depends_on_the_machine_is_not_reused() {

@@ -15,6 +15,8 @@ pub(crate) fn broken_here(why: &str) -> Verdict {
     Verdict::failed(Reason::Unsupported, detail)
 }
 
+/// A child of ours that gets no memory aborts; no kernel can make it.
+const ABORT: i32 = 6;
 const KILL: i32 = 9;
 const TERMINATE: i32 = 15;
 
@@ -64,7 +66,7 @@ impl Judge {
             ChildOutcome::NotAvailable(why) => Err(JudgeError::NotAvailable(why)),
             ChildOutcome::OurBug(why) => Ok(ChildEnd::Broken(why)),
             ChildOutcome::Cancelled => Err(JudgeError::Cancelled),
-            ChildOutcome::Crashed { signal: Some(signal @ (KILL | TERMINATE)), .. } => {
+            ChildOutcome::Crashed { signal: Some(signal @ (ABORT | KILL | TERMINATE)), .. } => {
                 Ok(ChildEnd::Killed(format!("killed by signal {signal}")))
             }
             ChildOutcome::Crashed { signal, code } => Ok(ChildEnd::Crashed(match (signal, code) {

@@ -59,6 +59,8 @@ pub const BODY_BYTES_MAX: usize = 16 << 20;
 pub const STREAM_BYTES_MAX: u64 = 256 << 20;
 /// What is read of the body of an error, in bytes.
 pub const ERROR_BODY_BYTES_MAX: usize = 64 << 10;
+/// Longest wait for the body of an error, in milliseconds.
+pub const ERROR_BODY_WAIT_MS: u64 = 10_000;
 /// Signs of life without content keep an answer waiting at most so many times the idle limit.
 pub const IDLE_WITHOUT_CONTENT_MAX: u32 = 20;
 /// Longest wait for the usage after the model has finished, in milliseconds.

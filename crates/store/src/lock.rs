@@ -67,9 +67,10 @@ pub(crate) fn try_lock(path: &Path) -> Result<std::result::Result<LockFile, Stri
     }
 }
 
-/// The lock file named `name` of the ledger.
+/// The lock file named `name` of the ledger: beside the file itself, whatever links lead to it.
 pub(crate) fn beside(ledger: &Path, name: &str) -> PathBuf {
-    let mut path = ledger.as_os_str().to_owned();
+    let real = std::fs::canonicalize(ledger).unwrap_or_else(|_| ledger.to_owned());
+    let mut path = real.into_os_string();
     path.push(format!(".{name}.lock"));
     PathBuf::from(path)
 }

@@ -79,7 +79,9 @@ impl Store {
         let writer = writer_pool(path).await?;
         let ledger_id = {
             let mut connection = writer.acquire().await?;
-            meta::is_known(&mut connection, newest_schema()).await?;
+            if !meta::is_known(&mut connection, newest_schema()).await? {
+                meta::refuse_foreign(&mut connection).await?;
+            }
             migrate(&mut connection).await.map_err(of_migration)?;
             let now_us = clock.now_us();
             let id = clock.new_id(now_us);

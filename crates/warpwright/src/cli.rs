@@ -88,7 +88,7 @@ pub(crate) enum Command {
     /// List the runs, or show where one stands
     Status(SelectArgs),
     /// Show everything about one attempt, or the attempts of a run
-    Show(SelectArgs),
+    Show(ShowArgs),
     /// Print a run's report in Markdown (with --json: as JSON)
     Report(SelectArgs),
     /// Work on tasks
@@ -245,6 +245,16 @@ pub(crate) struct ResumeArgs {
     /// Take replayed replies that were recorded for another prompt
     #[arg(long)]
     pub(crate) allow_drift: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// RUN, RUN:SEQ, RUN:best, RUN:TASK, RUN:TASK:SEQ, RUN:TASK:best or TASK@best; RUN is an id,
+    /// the start of one, or @last
+    pub(crate) selector: Option<String>,
+    /// Write the attempt's kernel.cu and plan.toml into a new folder, as `evaluate` takes them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

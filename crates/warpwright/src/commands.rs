@@ -32,7 +32,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Resume(args) => drive::resume(&places, &args).await,
         Command::Worker(args) => worker::perform(&places, &args).await,
         Command::Status(args) => status::perform(&places, args.selector.as_deref()).await,
-        Command::Show(args) => show::perform(&places, args.selector.as_deref(), cli.json).await,
+        Command::Show(args) => show::perform(&places, &args, cli.json).await,
         Command::Report(args) => report::perform(&places, args.selector.as_deref(), cli.json).await,
         Command::Ledger(LedgerCommand::Verify(args)) => {
             ledger::verify(&places, args.selector.as_deref()).await

@@ -34,6 +34,7 @@ const DATA_HOME: &str = "XDG_DATA_HOME";
 const CACHE_HOME: &str = "XDG_CACHE_HOME";
 const CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 const HOME: &str = "HOME";
+const PATH: &str = "PATH";
 /// Set by cargo for what it runs.
 const CARGO: &str = "CARGO";
 
@@ -62,6 +63,16 @@ pub(crate) fn data_folder() -> PathBuf {
 /// Where caches go: `$XDG_CACHE_HOME`, `~/.cache`, or `./.warpwright` without a home.
 pub(crate) fn cache_folder() -> PathBuf {
     folder(CACHE_HOME, ".cache")
+}
+
+/// True when a program may be there: on the path, at an absolute place, or at a relative one, which
+/// nobody knows before it runs in its folder.
+pub(crate) fn has_program(program: &str) -> bool {
+    if program.contains('/') {
+        return !program.starts_with('/') || Path::new(program).is_file();
+    }
+    let path = std::env::var_os(PATH).unwrap_or_default();
+    !program.is_empty() && std::env::split_paths(&path).any(|it| it.join(program).is_file())
 }
 
 /// Where the user's settings are.

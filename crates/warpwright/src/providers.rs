@@ -77,8 +77,15 @@ fn key(setting: &OpenAiSetting) -> anyhow::Result<Option<Secret>> {
     Ok(Some(Secret::from(text)))
 }
 
-/// A program that answers.
+/// A program that answers. One that is not there is bad input, known before a run is stored.
 pub(crate) fn command(setting: &CommandSetting) -> anyhow::Result<Model> {
+    let program = setting.argv.first().map(String::as_str).unwrap_or_default();
+    if !environment::has_program(program) {
+        return Err(bad_input(format!(
+            "the model `{}`: no program `{program}` is on the PATH or at that place",
+            setting.name
+        )));
+    }
     let model = CommandModel::new(CommandSettings {
         name: setting.name.clone(),
         argv: setting.argv.clone(),

@@ -265,6 +265,11 @@ fn operator(section: &OperatorSection, loaded: &LoadedTask) -> anyhow::Result<Op
             }
         }
     }
+    if section.attempts == Some(0) {
+        return Err(failed(
+            "`attempts = 0`: write 1 or more, or leave the operator out".to_owned(),
+        ));
+    }
     let positive = |value: f64| value > 0.0 && value.is_finite();
     let weight = section.weight.unwrap_or(1.0);
     if !positive(weight) || !section.target.is_none_or(positive) {

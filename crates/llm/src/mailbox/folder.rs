@@ -141,7 +141,12 @@ impl Folder {
     /// Moves a file to the done ones; none is no error.
     pub(super) fn put_away(&self, id: &str, file: File) -> Result<(), String> {
         let path = self.path(Place::Open, id, file);
-        match fs::rename(&path, self.path(Place::Done, id, file)) {
+        let to = self.path(Place::Done, id, file);
+        // A person may tidy up while a question is open.
+        if let Some(done) = to.parent() {
+            fs::create_dir_all(done).map_err(|error| named(done, &error))?;
+        }
+        match fs::rename(&path, to) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             moved => moved.map_err(|error| named(&path, &error)),
         }

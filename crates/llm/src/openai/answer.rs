@@ -76,6 +76,7 @@ impl Answer {
         }
         if self.has_chunks && !is_done && self.finish_reason.is_none() {
             let why = format!("the stream ended after {shown_bytes} bytes without a last chunk");
+            // Some servers count while they answer: a count so far is no count.
             return Err(LlmError::new(ErrorClass::Interrupted, why));
         }
         if self.text.trim().is_empty() && !self.refusal.is_empty() {
@@ -96,6 +97,7 @@ impl Answer {
         Err(LlmError::new(ErrorClass::Malformed, why).charged(self.charge()))
     }
 
+    /// What a call cost that ended without an answer.
     fn charge(&self) -> Charge {
         let cost_nusd = self.cost_nusd;
         self.usage.map_or(Charge::Unknown, |usage| Charge::Known { usage, cost_nusd })

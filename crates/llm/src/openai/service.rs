@@ -14,7 +14,7 @@ use futures_util::{StreamExt, stream};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Body, Response};
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
 
 use super::endpoint::Endpoint;
@@ -25,7 +25,7 @@ use super::source::{Source, in_words, ms};
 use super::wait::wanted_wait_ms;
 use super::wire::Wire;
 use crate::error::{Charge, ErrorClass, LlmError};
-use crate::limits::{BODY_BYTES_MAX, ERROR_BODY_BYTES_MAX};
+use crate::limits::{BODY_BYTES_MAX, ERROR_BODY_BYTES_MAX, ERROR_BODY_WAIT_MS};
 
 /// Sends one request.
 #[derive(Clone, Debug)]
@@ -128,7 +128,9 @@ impl OneRequest {
 
     /// The error of a status that is none of success, with as much of its body as there is.
     async fn refusal(&self, status: u16, mut source: Source, headers: &HeaderMap) -> LlmError {
-        let body = source.start(ERROR_BODY_BYTES_MAX).await;
+        // The status says what happened; a body that does not come must not hide it.
+        let limit = Duration::from_millis(ERROR_BODY_WAIT_MS);
+        let body = timeout(limit, source.start(ERROR_BODY_BYTES_MAX)).await.unwrap_or_default();
         let body = self.endpoint.redacted(&String::from_utf8_lossy(&body));
         let location = headers.get(LOCATION).and_then(|to| to.to_str().ok()).map(shown_url);
         let address = self.endpoint.shown();

@@ -47,8 +47,8 @@ fn count(value: &Value) -> Option<u64> {
         Value::String(text) => text.trim().parse::<f64>().ok()?,
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
     };
-    // The cast saturates, and gives 0 for what is no number.
-    (!number.is_nan()).then(|| (number.ceil() as u64).min(REPORTED_TOKENS_MAX))
+    // The cast saturates. Less than nothing is no count.
+    (number >= 0.0).then(|| (number.ceil() as u64).min(REPORTED_TOKENS_MAX))
 }
 
 /// The cost in a `usage` object in nano-dollars, rounded up; `None` where there is no credible one.
@@ -117,7 +117,7 @@ mod tests {
         for (value, expected) in [
             (json!({"prompt_tokens": 10, "completion_tokens": 20}), Some(of(10, 20))),
             (json!({"prompt_tokens": 10.0, "completion_tokens": "20"}), Some(of(10, 20))),
-            (json!({"prompt_tokens": 10, "completion_tokens": -3}), Some(of(10, 0))),
+            (json!({"prompt_tokens": 10, "completion_tokens": -3}), None),
             (json!({"prompt_tokens": 10, "completion_tokens": 1e300}), Some(of(10, huge))),
             (json!({"prompt_tokens": u64::MAX, "completion_tokens": 1}), Some(of(huge, 1))),
             (json!({"input_tokens": 10, "output_tokens": 20}), Some(of(10, 20))),

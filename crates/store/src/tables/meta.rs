@@ -24,6 +24,17 @@ pub(crate) async fn is_known(connection: &mut SqliteConnection, known: i64) -> R
     }
 }
 
+/// Refuses a database that is not ours: it has tables, and none of them is a ledger's.
+pub(crate) async fn refuse_foreign(connection: &mut SqliteConnection) -> Result<()> {
+    let query = "SELECT count(*) FROM sqlite_master WHERE type = 'table'
+                 AND substr(name, 1, 7) <> 'sqlite_' AND substr(name, 1, 5) <> '_sqlx'";
+    let tables: i64 = sqlx::query_scalar(query).fetch_one(connection).await?;
+    match tables {
+        0 => Ok(()),
+        _ => Err(StoreError::damaged("it is a database, but not a ledger")),
+    }
+}
+
 /// Writes the row of a new ledger or the new schema of an old one; returns the ledger's id.
 pub(crate) async fn ensure(
     connection: &mut SqliteConnection,

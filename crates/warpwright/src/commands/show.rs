@@ -1,11 +1,14 @@
 //! `show`: everything about one attempt, or the attempts of a run.
 
+use std::path::Path;
+
 use pipeline::attempt::Attempt;
 use pipeline::build::Diagnostic;
 use pipeline::feedback::Feedback;
 use similar::TextDiff;
 use store::{AttemptRow, CallRow, CallState, RunId, RunTask, Store, StoreError};
 
+use crate::cli::ShowArgs;
 use crate::commands::drive::attempt_line;
 use crate::commands::status::dollars;
 use crate::outcome::{Outcome, bad_input};
@@ -19,11 +22,18 @@ const DIFF_CONTEXT_LINES: usize = 3;
 /// Shows what a selector means.
 pub(crate) async fn perform(
     places: &Places,
-    selector: Option<&str>,
+    args: &ShowArgs,
     json: bool,
 ) -> anyhow::Result<Outcome> {
     let store = Store::open_read_only(&places.ledger).await?;
-    let Selected { run, what } = selector::resolve(&store, selector).await?;
+    let Selected { run, what } = selector::resolve(&store, args.selector.as_deref()).await?;
+    if let Some(folder) = &args.out {
+        let What::Attempt(task, seq) = what else {
+            return Err(bad_input("--out is about one attempt: write RUN:SEQ or RUN:best"));
+        };
+        let attempt = store.attempt_detail(&run, &task.hash, seq).await?.attempt;
+        return write_out(&attempt, folder);
+    }
     match what {
         What::Attempt(task, seq) => show_attempt(&store, &run, &task, seq, json).await,
         What::Task(task) => list(&store, &run, &[task], json).await,
@@ -32,6 +42,18 @@ pub(crate) async fn perform(
             list(&store, &run, &tasks, json).await
         }
     }
+}
+
+/// Writes a candidate as a folder that `evaluate` takes.
+fn write_out(attempt: &AttemptRow, folder: &Path) -> anyhow::Result<Outcome> {
+    let none = || bad_input(format!("attempt {} has no kernel", attempt.ask.seq));
+    let candidate = attempt.candidate.as_ref().ok_or_else(none)?;
+    let failed = |error: std::io::Error| bad_input(format!("{}: {error}", folder.display()));
+    std::fs::create_dir(folder).map_err(failed)?;
+    std::fs::write(folder.join("kernel.cu"), &candidate.source).map_err(failed)?;
+    std::fs::write(folder.join("plan.toml"), &candidate.plan_text).map_err(failed)?;
+    terminal::line(&format!("wrote {0}/kernel.cu and {0}/plan.toml", folder.display()));
+    Ok(Outcome::done().with("folder", folder.display().to_string()))
 }
 
 async fn list(

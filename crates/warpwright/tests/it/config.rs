@@ -139,6 +139,11 @@ fn bad_files_are_named_with_the_way_out() {
     for (text, part) in [
         ("colour = 1\n", "unknown field `colour`"),
         ("[judge]\ndevice = 'cuda:0'\n", "on the simulator only"),
+        ("[model.x]\nkind = 'command'\ncommand = ['no-such-program']\n", "no program `no-such"),
+        (
+            "[model.x]\nkind = 'openai'\nmodel = 'm'\nprice = 3\n",
+            "write \"free\", \"subscription\"",
+        ),
         ("[model.x]\nkind = 'openai'\nkey = 'sk-1'\nmodel = 'm'\n", "`key` is not read"),
     ] {
         let program = Program::new();

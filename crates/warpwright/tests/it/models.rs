@@ -61,6 +61,24 @@ fn several_tasks_are_pointed_at_by_name(program: &Program) {
         let shown = format!("{}{}", ended.stdout, ended.stderr);
         assert!(shown.contains(part), "{selector}: {shown}");
     }
+    let out = program.path("best");
+    let written = program.call(&["show", "gelu@best", "--out", out.to_str().unwrap()]);
+    assert_eq!(written.code, Some(0), "{}", written.stderr);
+    let again = program.call(&["evaluate", "gelu", out.to_str().unwrap()]);
+    assert_eq!(again.code, Some(0), "{} {}", again.stdout, again.stderr);
+    let refused = program.call(&["show", "gelu@best", "--out", out.to_str().unwrap()]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stdout);
+}
+
+#[test]
+fn a_report_of_several_tasks_has_an_overview() {
+    let program = Program::new();
+    let of = |task: &&str| Entry { task: (*task).to_owned(), ..entry(1, &reply(task)) };
+    let path = program.path("all.jsonl");
+    std::fs::write(&path, write(&TASKS.iter().map(of).collect::<Vec<_>>())).unwrap();
+    let model = format!("replay:{}", path.display());
+    let arguments = ["run", "gelu", "vector_add", "--model", &model, "--attempts", "2"];
+    assert_eq!(program.call(&arguments).code, Some(0));
     let markdown = program.call(&["report"]).stdout;
     assert!(markdown.contains("| gelu | 1 | 1 | #1, estimate"), "{markdown}");
     assert!(markdown.contains("## vector_add"), "{markdown}");
