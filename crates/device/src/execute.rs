@@ -1,9 +1,12 @@
 //! What a device does: holds buffers, loads a module, runs launches one after another.
 //!
 //! A launch that faults is a value ([`LaunchEnd`]); an error is a misuse of the device or a broken
-//! machine. Implementations: [`crate::sim`]. [`conformance`] is the suite that each must pass.
+//! machine. Implementations: [`crate::sim`] and `cuda`. [`conformance`] is the suite that each must pass.
 
 pub mod conformance;
+mod tensor_map;
+
+pub use tensor_map::{TensorMap, TensorMapElement, TensorMapEnd, TensorSwizzle};
 
 /// A device with its memory and at most one loaded module.
 ///
@@ -45,6 +48,12 @@ pub trait Device {
     /// # Errors
     /// Only breakage; everything that the kernel does is in the result.
     fn launch(&mut self, launch: &KernelLaunch<'_>) -> Result<Launched, DeviceError>;
+
+    /// Makes the 128 bytes that a kernel takes as its tensor map; nothing runs.
+    ///
+    /// # Errors
+    /// Only breakage; a map that breaks a limit is [`TensorMapEnd::Refused`].
+    fn encode_tensor_map(&mut self, map: &TensorMap<'_>) -> Result<TensorMapEnd, DeviceError>;
 }
 
 /// One compiled module.
@@ -89,6 +98,8 @@ pub struct KernelLaunch<'a> {
     pub cluster: [u32; 3],
     pub shared_bytes: u32,
     pub cooperative: bool,
+    /// May start before the launch before it has ended (programmatic dependent launch).
+    pub pdl: bool,
     pub args: &'a [Vec<u8>],
     /// Byte that fills shared memory before each block starts.
     pub shared_poison: u8,

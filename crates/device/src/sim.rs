@@ -9,7 +9,7 @@ use ptx_sim::{
 
 use crate::execute::{
     Access, Buffer, Device, DeviceError, Fault, Image, KernelLaunch, LaunchEnd, Launched, LoadEnd,
-    Remark,
+    Remark, TensorMap, TensorMapEnd,
 };
 
 /// A simulated GPU.
@@ -145,6 +145,10 @@ impl Device for SimDevice {
             },
         );
         Ok(launched(report))
+    }
+
+    fn encode_tensor_map(&mut self, _: &TensorMap<'_>) -> Result<TensorMapEnd, DeviceError> {
+        Ok(TensorMapEnd::Unsupported("tensor maps are not simulated".to_owned()))
     }
 }
 

@@ -265,6 +265,7 @@ impl<'a> Session<'a> {
             cluster: launch.cluster,
             shared_bytes: launch.shared_bytes,
             cooperative: launch.cooperative,
+            pdl: launch.pdl,
             args: &args,
             shared_poison: shared_poison(poison),
             reversed: self.reversed,

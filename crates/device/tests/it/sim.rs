@@ -48,6 +48,7 @@ fn run(source: &str, access: Access, grid: u32, sampled: Option<&[u64]>) -> (Lau
             cluster: [1, 1, 1],
             shared_bytes: 0,
             cooperative: false,
+            pdl: false,
             args: &[y.address.to_le_bytes().to_vec()],
             shared_poison: 0xff,
             reversed: false,
