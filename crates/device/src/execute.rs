@@ -1,7 +1,7 @@
 //! What a device does: holds buffers, loads a module, runs launches one after another.
 //!
 //! A launch that faults is a value ([`LaunchEnd`]); an error is a misuse of the device or a broken
-//! machine. Implementations: [`crate::sim`] and `cuda`. [`conformance`] is the suite that each must pass.
+//! machine. Implementations: [`crate::sim`] and [`crate::cuda`]. [`conformance`] is the suite that each must pass.
 
 pub mod conformance;
 mod tensor_map;
@@ -87,6 +87,16 @@ pub enum Access {
 pub struct Buffer {
     pub address: u64,
     pub bytes: u64,
+}
+
+impl Buffer {
+    /// An error if `bytes` from `offset` on do not lie inside.
+    pub(crate) fn check_range(self, offset: u64, bytes: u64) -> Result<(), DeviceError> {
+        match offset.checked_add(bytes) {
+            Some(end) if end <= self.bytes => Ok(()),
+            _ => Err(DeviceError::Range { offset, bytes, buffer_bytes: self.bytes }),
+        }
+    }
 }
 
 /// One kernel launch; arguments are the raw bytes of each parameter, little-endian.

@@ -4,6 +4,8 @@
 //! drives it. Nothing here decides whether a kernel is right: a kernel that does not compile is a
 //! value, and only a broken compiler, file or request is an error.
 
+pub mod content_hash;
+pub mod cuda;
 pub mod execute;
 mod limits;
 pub mod nvrtc;

@@ -1,5 +1,7 @@
 //! Every cap of this crate in one place; what is cut says how much was cut.
 
+use std::time::Duration;
+
 /// Longest kernel source that is compiled, in bytes.
 pub(crate) const SOURCE_BYTES_MAX: usize = 1 << 20;
 /// Longest compiler log that is kept, in bytes; the head is kept.
@@ -32,6 +34,25 @@ pub(crate) const UNPACKED_FILE_BYTES_MAX: u64 = 1 << 30;
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 /// Files of one unpacked toolchain.
 pub(crate) const UNPACKED_FILES_MAX: usize = 20_000;
+
+/// Parameters of one kernel.
+pub(crate) const PARAMETERS_MAX: usize = 4096;
+/// How long waiting for the GPU only spins.
+pub(crate) const POLL_SPIN: Duration = Duration::from_micros(200);
+/// Shortest sleep between two questions to the GPU.
+pub(crate) const POLL_SLEEP_MIN: Duration = Duration::from_micros(20);
+/// Longest sleep between two questions to the GPU.
+pub(crate) const POLL_SLEEP_MAX: Duration = Duration::from_millis(1);
+/// Hashes that wait to be read.
+pub(crate) const HASHES_MAX: u64 = 4096;
+/// The gate opens by itself after this, whatever the host does.
+pub(crate) const GATE_TIMEOUT: Duration = Duration::from_millis(100);
+/// The gate holds at least this long, so that the clock that it measures is exact to 1 %.
+pub(crate) const GATE_MINIMUM: Duration = Duration::from_micros(200);
+/// Longest wait for the kernels of a measurement of ceilings or a check of health.
+pub(crate) const HARNESS_DEADLINE: Duration = Duration::from_secs(30);
+/// Compute processes of one GPU that are listed.
+pub(crate) const PROCESSES_MAX: usize = 1024;
 
 /// Cuts `text` to at most about `bytes_max` bytes from its head and says how much was cut.
 pub(crate) fn head(text: &str, bytes_max: usize) -> String {

@@ -95,7 +95,7 @@ impl Device for SimDevice {
     }
 
     fn upload(&mut self, buffer: Buffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        check_range(buffer, offset, bytes.len())?;
+        buffer.check_range(offset, bytes.len() as u64)?;
         self.machine
             .write(buffer.address + offset, bytes)
             .map_err(|error| DeviceError::Failed(error.to_string()))
@@ -108,7 +108,7 @@ impl Device for SimDevice {
     }
 
     fn download(&self, buffer: Buffer, out: &mut [u8]) -> Result<(), DeviceError> {
-        check_range(buffer, 0, out.len())?;
+        buffer.check_range(0, out.len() as u64)?;
         let bytes = self.machine.read(buffer.address, out.len());
         out.copy_from_slice(bytes.map_err(|error| DeviceError::Failed(error.to_string()))?);
         Ok(())
@@ -149,14 +149,6 @@ impl Device for SimDevice {
 
     fn encode_tensor_map(&mut self, _: &TensorMap<'_>) -> Result<TensorMapEnd, DeviceError> {
         Ok(TensorMapEnd::Unsupported("tensor maps are not simulated".to_owned()))
-    }
-}
-
-fn check_range(buffer: Buffer, offset: u64, len: usize) -> Result<(), DeviceError> {
-    let bytes = len as u64;
-    match offset.checked_add(bytes) {
-        Some(end) if end <= buffer.bytes => Ok(()),
-        _ => Err(DeviceError::Range { offset, bytes, buffer_bytes: buffer.bytes }),
     }
 }
 

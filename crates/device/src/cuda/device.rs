@@ -1,0 +1,408 @@
+//! One GPU as a [`Device`]: buffers, one module, launches that are queued and waited for.
+//!
+//! Single-threaded, one stream. A kernel's fault is a value: it is kept from whichever call first
+//! shows it and told by [`CudaDevice::synchronise`]; afterwards the device is of no use. Start at
+//! [`CudaDevice::new`].
+#![allow(unsafe_code, reason = "launches kernels whose arguments are checked here")]
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use super::buffers::Buffers;
+use super::driver::{CallError, Function, Geometry, Module, Primary, Stream, encode_tensor_map};
+use super::legality::{EntryFacts, Limits};
+use super::{Context, CudaError, Placement, faults, legality};
+use crate::execute::{
+    Access, Buffer, Device, DeviceError, Fault, Image, KernelLaunch, LaunchEnd, Launched, LoadEnd,
+    TensorMap, TensorMapEnd,
+};
+use crate::limits::{POLL_SLEEP_MAX, POLL_SLEEP_MIN, POLL_SPIN};
+
+/// A GPU.
+///
+/// A buffer is aligned to 256 bytes and padded to as many; the pages around its mapping are
+/// unmapped, so that far accesses fault. Kernels can write any buffer: [`Access::ReadOnly`] is not
+/// enforced, and whoever wants to know compares the content afterwards.
+#[derive(Debug)]
+pub struct CudaDevice {
+    module: Option<LoadedModule>,
+    buffers: Buffers,
+    stream: Rc<Stream>,
+    context: Rc<Context>,
+    launch_deadline: Duration,
+    /// The first fault that any call showed.
+    fault: RefCell<Option<(Fault, String)>>,
+}
+
+/// Bytes outside of buffers that changed, on one side of one buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    pub buffer: String,
+    /// From the buffer's first byte to the first byte that changed.
+    pub offset: i64,
+    /// How many bytes changed on this side.
+    pub bytes: u64,
+}
+
+#[derive(Debug)]
+struct LoadedModule {
+    entries: HashMap<String, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    function: Function,
+    facts: EntryFacts,
+}
+
+impl CudaDevice {
+    /// A device without buffers and without a module.
+    ///
+    /// # Errors
+    /// A context that is broken.
+    pub fn new(
+        context: &Rc<Context>,
+        launch_deadline: Duration,
+        placement: Placement,
+    ) -> Result<Self, DeviceError> {
+        Ok(Self {
+            module: None,
+            buffers: Buffers::new(&context.primary, placement)?,
+            stream: Rc::new(Stream::new(&context.primary)?),
+            context: Rc::clone(context),
+            launch_deadline,
+            fault: RefCell::new(None),
+        })
+    }
+
+    /// Queues a launch without waiting; an end if it was not queued: refused, not supported, or
+    /// because an earlier launch has faulted.
+    ///
+    /// # Errors
+    /// Only breakage.
+    pub fn enqueue(&mut self, launch: &KernelLaunch<'_>) -> Result<Option<LaunchEnd>, DeviceError> {
+        let module = self.module.as_ref().ok_or(DeviceError::NotLoaded)?;
+        if launch.sampled_blocks.is_some() {
+            let why = "only a simulator runs a part of a grid".to_owned();
+            return Ok(Some(LaunchEnd::Unsupported(why)));
+        }
+        if let Some(end) = self.faulted() {
+            return Ok(Some(end));
+        }
+        let Some(entry) = module.entries.get(launch.entry) else {
+            let why = format!("the module has no loaded entry `{}`", launch.entry);
+            return Ok(Some(LaunchEnd::Refused(why)));
+        };
+        if let Some(why) = legality::refusal(&self.limits(), &entry.facts, launch) {
+            return Ok(Some(LaunchEnd::Refused(why)));
+        }
+        match start(&self.stream, entry, launch) {
+            Ok(()) => Ok(None),
+            Err(error) => self.not_queued(error).map(Some),
+        }
+    }
+
+    fn not_queued(&self, error: CallError) -> Result<LaunchEnd, DeviceError> {
+        if let Some(why) = faults::launch_refusal(error.code) {
+            return Ok(LaunchEnd::Refused(why));
+        }
+        self.absorb(error)?;
+        self.faulted().ok_or_else(|| error.into())
+    }
+
+    /// Waits until everything queued has ended: completed, or the first fault; a hang once the
+    /// launch deadline is over, after which nothing of this context can be freed and the process
+    /// should end without waiting for the driver.
+    ///
+    /// # Errors
+    /// Only breakage: of the driver, the memory or a link.
+    pub fn synchronise(&mut self) -> Result<LaunchEnd, DeviceError> {
+        self.wait()?;
+        Ok(self.faulted().unwrap_or(LaunchEnd::Completed))
+    }
+
+    /// Bytes outside of buffers that changed since the buffers were made.
+    ///
+    /// # Errors
+    /// Breakage, or a launch that has faulted.
+    pub fn breaches(&self) -> Result<Vec<Breach>, DeviceError> {
+        self.usable()?;
+        Ok(self.buffers.breaches(&self.stream)?)
+    }
+
+    /// Queues the filling of a buffer.
+    ///
+    /// # Errors
+    /// A buffer of another device, or breakage.
+    pub fn fill_async(&mut self, buffer: Buffer, byte: u8) -> Result<(), DeviceError> {
+        self.own(buffer)?;
+        self.queue(|stream| stream.fill(buffer.address, byte, buffer.bytes))
+    }
+
+    /// Queues a copy of all of `from` to the start of `to`.
+    ///
+    /// # Errors
+    /// Buffers of another device, a `to` that is shorter, or breakage.
+    pub fn copy_async(&mut self, to: Buffer, from: Buffer) -> Result<(), DeviceError> {
+        self.own(to)?;
+        self.own(from)?;
+        to.check_range(0, from.bytes)?;
+        self.queue(|stream| stream.copy(to.address, from.address, from.bytes))
+    }
+
+    /// Frees every buffer, after what is queued has ended.
+    pub fn free_buffers(&mut self) {
+        let _ = self.wait();
+        self.buffers.clear();
+    }
+
+    /// Device memory that the buffers take with their mappings, in bytes.
+    #[must_use]
+    pub fn mapped_bytes(&self) -> u64 {
+        self.buffers.mapped_bytes()
+    }
+
+    pub(super) fn stream(&self) -> &Rc<Stream> {
+        &self.stream
+    }
+
+    /// Queues something; nothing after a fault, which is kept rather than told.
+    pub(super) fn queue(
+        &self,
+        call: impl FnOnce(&Stream) -> Result<(), CallError>,
+    ) -> Result<(), DeviceError> {
+        if self.fault.borrow().is_some() {
+            return Ok(());
+        }
+        call(&self.stream).or_else(|error| self.absorb(error))
+    }
+
+    /// Keeps the fault that an error stands for; any other error is breakage.
+    fn absorb(&self, error: CallError) -> Result<(), DeviceError> {
+        let fault = faults::kernel_fault(error.code).ok_or(error)?;
+        self.fault.borrow_mut().get_or_insert(fault);
+        Ok(())
+    }
+
+    fn faulted(&self) -> Option<LaunchEnd> {
+        let (fault, message) = self.fault.borrow().clone()?;
+        Some(LaunchEnd::Faulted { fault, message, site: None })
+    }
+
+    /// Waits until the stream is empty, a fault shows or the deadline is over.
+    fn wait(&self) -> Result<(), DeviceError> {
+        let start = Instant::now();
+        while self.fault.borrow().is_none() {
+            match self.stream.is_idle() {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => return self.absorb(error),
+            }
+            let waited = start.elapsed();
+            if waited >= self.launch_deadline {
+                self.primary().abandon();
+                let seconds = self.launch_deadline.as_secs_f64();
+                let message = format!("the kernel did not end within {seconds} s");
+                *self.fault.borrow_mut() = Some((Fault::Hang, message));
+            }
+            pause(waited);
+        }
+        Ok(())
+    }
+
+    /// Waits; an error if a launch has faulted, because then nothing can be copied.
+    fn usable(&self) -> Result<(), DeviceError> {
+        self.wait()?;
+        match &*self.fault.borrow() {
+            Some((_, message)) => Err(DeviceError::Failed(format!("a kernel faulted: {message}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn own(&self, buffer: Buffer) -> Result<(), DeviceError> {
+        if self.buffers.own(buffer) {
+            return Ok(());
+        }
+        Err(DeviceError::Failed("the buffer is of another device".to_owned()))
+    }
+
+    pub(super) fn primary(&self) -> &Rc<Primary> {
+        &self.context.primary
+    }
+
+    fn limits(&self) -> Limits {
+        let info = self.context.info();
+        Limits {
+            threads_per_block: u64::try_from(info.max_threads_per_block).unwrap_or(0),
+            shared_per_block: u64::try_from(info.shared_per_block_optin).unwrap_or(0),
+            clusters: info.compute.0 >= 9,
+            cooperative: info.cooperative_launch,
+        }
+    }
+}
+
+/// Sets what the function needs and queues it.
+fn start(stream: &Stream, entry: &Entry, launch: &KernelLaunch<'_>) -> Result<(), CallError> {
+    if launch.shared_bytes > 0 {
+        entry.function.allow_shared(launch.shared_bytes)?;
+    }
+    if legality::has_wide_cluster(launch) {
+        entry.function.allow_wide_clusters()?;
+    }
+    let geometry = Geometry {
+        grid: launch.grid,
+        block: launch.block,
+        cluster: launch.cluster,
+        shared_bytes: launch.shared_bytes,
+        cooperative: launch.cooperative,
+        pdl: launch.pdl,
+    };
+    let args: Vec<&[u8]> = launch.args.iter().map(Vec::as_slice).collect();
+    // SAFETY: number and sizes of the arguments were compared with the entry's parameters.
+    unsafe { entry.function.launch(stream, &geometry, &args) }
+}
+
+/// Spins at first, then sleeps a tenth of what was waited.
+fn pause(waited: Duration) {
+    if waited < POLL_SPIN {
+        std::hint::spin_loop();
+    } else {
+        std::thread::sleep((waited / 10).clamp(POLL_SLEEP_MIN, POLL_SLEEP_MAX));
+    }
+}
+
+impl LoadedModule {
+    fn new(primary: &Rc<Primary>, image: &Image<'_>, names: &[&str]) -> Result<Self, LoadError> {
+        let module = Module::load(primary, image.cubin)?;
+        let mut entries = HashMap::new();
+        for name in names {
+            let function = module.function(name)?;
+            let facts = EntryFacts {
+                parameters: parameters(&function, image.ptx, name)?,
+                threads_max: function.threads_max()?,
+                static_shared: function.static_shared()?,
+                required_cluster: function.required_cluster().unwrap_or([0; 3]),
+            };
+            entries.insert((*name).to_owned(), Entry { function, facts });
+        }
+        Ok(Self { entries })
+    }
+}
+
+enum LoadError {
+    Call(CallError),
+    NoParameters,
+}
+
+impl From<CallError> for LoadError {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+/// Sizes of the parameters, from the driver or, where it cannot tell, from the PTX.
+fn parameters(function: &Function, ptx: &str, name: &str) -> Result<Vec<u64>, LoadError> {
+    if let Some(sizes) = function.parameters()? {
+        return Ok(sizes);
+    }
+    let module = ptx_sim::syntax::parse(ptx).map_err(|_| LoadError::NoParameters)?;
+    let entries = ptx_sim::facts::ModuleFacts::of(&module).entries;
+    let entry = entries.iter().find(|entry| entry.name == name).ok_or(LoadError::NoParameters)?;
+    Ok(entry.params.iter().map(|param| u64::from(param.bytes)).collect())
+}
+
+fn unsupported(what: String) -> Result<LoadEnd, DeviceError> {
+    Ok(LoadEnd::Unsupported { what, site: None })
+}
+
+impl Device for CudaDevice {
+    /// Loads the CUBIN; the module loaded before is unloaded first.
+    fn load(&mut self, image: &Image<'_>, entries: &[&str]) -> Result<LoadEnd, DeviceError> {
+        self.usable()?;
+        self.module = None;
+        let error = match LoadedModule::new(self.primary(), image, entries) {
+            Ok(module) => {
+                self.module = Some(module);
+                return Ok(LoadEnd::Loaded);
+            }
+            Err(LoadError::NoParameters) => {
+                let why = "neither the driver nor the PTX tells the kernels' parameters";
+                return unsupported(why.to_owned());
+            }
+            Err(LoadError::Call(error)) => error,
+        };
+        if let Some(why) = faults::load_refusal(error.code) {
+            return unsupported(why);
+        }
+        if faults::is_broken_image(error.code) {
+            return Err(DeviceError::Module(CudaError::from(error).to_string()));
+        }
+        Err(error.into())
+    }
+
+    fn allocate(&mut self, name: &str, bytes: u64, _: Access) -> Result<Buffer, DeviceError> {
+        if self.fault.borrow().is_some() {
+            self.usable()?;
+        }
+        self.buffers.allocate(&self.context.primary, &self.stream, name, bytes)
+    }
+
+    /// Copies into a buffer, after what is queued has ended. Fails after a fault.
+    fn upload(&mut self, buffer: Buffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        buffer.check_range(offset, bytes.len() as u64)?;
+        self.own(buffer)?;
+        self.usable()?;
+        self.queue(|stream| stream.upload(buffer.address + offset, bytes))?;
+        self.usable()
+    }
+
+    fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), DeviceError> {
+        self.fill_async(buffer, byte)?;
+        self.usable()
+    }
+
+    /// Copies out, after what is queued has ended. Fails after a fault: the context is gone.
+    fn download(&self, buffer: Buffer, out: &mut [u8]) -> Result<(), DeviceError> {
+        buffer.check_range(0, out.len() as u64)?;
+        self.own(buffer)?;
+        self.usable()?;
+        Ok(self.stream.download(out, buffer.address)?)
+    }
+
+    /// Queues one launch and waits for it; poison and order are not the GPU's to choose.
+    fn launch(&mut self, launch: &KernelLaunch<'_>) -> Result<Launched, DeviceError> {
+        let end = match self.enqueue(launch)? {
+            Some(end) => end,
+            None => self.synchronise()?,
+        };
+        Ok(Launched { end, counters: None, remarks: Vec::new(), printed: String::new() })
+    }
+
+    fn encode_tensor_map(&mut self, map: &TensorMap<'_>) -> Result<TensorMapEnd, DeviceError> {
+        if self.context.info().compute.0 < 9 {
+            return Ok(TensorMapEnd::Unsupported("the GPU has no tensor maps".to_owned()));
+        }
+        if let Some(flaw) = map.flaw() {
+            return Ok(TensorMapEnd::Refused(flaw));
+        }
+        match encode_tensor_map(map) {
+            Ok(bytes) => Ok(TensorMapEnd::Encoded(Box::new(bytes))),
+            Err(error) => match faults::launch_refusal(error.code) {
+                Some(_) => {
+                    let why = format!("the driver refused the tensor map ({:?})", error.code);
+                    Ok(TensorMapEnd::Refused(why))
+                }
+                None => Err(error.into()),
+            },
+        }
+    }
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        // Freeing waits for kernels without an end; waiting here has one.
+        let _ = self.wait();
+    }
+}

@@ -1,0 +1,115 @@
+//! Whether a GPU still computes rightly, and whether the driver wipes memory between processes.
+//!
+//! Start at [`health`], or at [`leave_pattern`] and, in another process, [`scan_for_pattern`].
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::driver::{Geometry, Mapping};
+use super::harness::{Arg, Entry, Harness};
+use super::timer::THREADS;
+use super::{Context, CudaDevice, CudaError, Placement, Timer, nvml};
+use crate::content_hash::hash_bytes;
+use crate::execute::{Access, Device, DeviceError, LaunchEnd};
+use crate::limits::HARNESS_DEADLINE;
+
+/// A word that no memory holds by chance in numbers.
+const PATTERN: u32 = 0x7761_7270;
+const CHECK_BYTES: usize = 4 << 20;
+const CHECK_KEY: [u64; 2] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344];
+
+/// Checks a GPU: a copy through the harness must hash as on the host, and the management library,
+/// where there is one, must know of no uncorrected memory error.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn health(context: &Rc<Context>, harness_cubin: &[u8]) -> Result<(), String> {
+    let computed = check(context, harness_cubin).map_err(|error| error.to_string())?;
+    if !computed {
+        return Err("a known kernel gave a wrong result".to_owned());
+    }
+    nvml::memory_fault(&context.info().uuid).map_or(Ok(()), Err)
+}
+
+/// Whether known bytes came through a copy and a hash unharmed.
+fn check(context: &Rc<Context>, harness_cubin: &[u8]) -> Result<bool, DeviceError> {
+    let mut device = CudaDevice::new(context, HARNESS_DEADLINE, Placement::Upper)?;
+    let mut timer = Timer::new(&mut device, context, harness_cubin)?;
+    let bytes: Vec<u8> = (0..CHECK_BYTES as u32 / 4)
+        .flat_map(|word| word.wrapping_mul(0x9e37_79b9).to_le_bytes())
+        .collect();
+    let from = device.allocate("check.from", bytes.len() as u64, Access::ReadWrite)?;
+    let to = device.allocate("check.to", bytes.len() as u64, Access::ReadWrite)?;
+    device.upload(from, 0, &bytes)?;
+    let args = [Arg::Long(to.address), Arg::Long(from.address), Arg::Long(from.bytes / 16)];
+    timer.queue(&device, Entry::Copy, &super::timer::tiles(from.bytes / 16), &args)?;
+    timer.hash(&mut device, to, to.bytes, CHECK_KEY)?;
+    completed(device.synchronise()?)?;
+    Ok(timer.hashes()? == [hash_bytes(CHECK_KEY, &bytes)])
+}
+
+fn completed(end: LaunchEnd) -> Result<(), DeviceError> {
+    match end {
+        LaunchEnd::Completed => Ok(()),
+        end => Err(DeviceError::Failed(format!("a known kernel did not complete: {end:?}"))),
+    }
+}
+
+/// Fills `bytes` bytes of fresh memory with a pattern and gives them back to the driver.
+///
+/// # Errors
+/// Less memory than that, or breakage.
+pub fn leave_pattern(context: &Rc<Context>, bytes: u64) -> Result<(), CudaError> {
+    let failed =
+        |error: DeviceError| CudaError::Failed { call: "pattern", code: error.to_string() };
+    let mapping = fresh(context, bytes)?;
+    let mut device = device(context).map_err(failed)?;
+    let fill = |stream: &super::driver::Stream| {
+        stream.fill_words(mapping.start(), PATTERN, mapping.bytes() / 4)
+    };
+    device.queue(fill).map_err(failed)?;
+    device.synchronise().and_then(completed).map_err(failed)
+}
+
+/// How many words of 4 bytes in `bytes` bytes of fresh memory have the pattern.
+///
+/// # Errors
+/// Less memory than that, a harness that does not load, or breakage.
+pub fn scan_for_pattern(
+    context: &Rc<Context>,
+    bytes: u64,
+    harness_cubin: &[u8],
+) -> Result<u64, CudaError> {
+    let failed = |error: DeviceError| CudaError::Failed { call: "scan", code: error.to_string() };
+    let harness = Harness::load(&context.primary, harness_cubin).map_err(failed)?;
+    let mapping = fresh(context, bytes)?;
+    let mut device = device(context).map_err(failed)?;
+    let count = device.allocate("count", 8, Access::ReadWrite).map_err(failed)?;
+    device.fill(count, 0).map_err(failed)?;
+    let args = [
+        Arg::Long(mapping.start()),
+        Arg::Long(mapping.bytes() / 4),
+        Arg::Word(PATTERN),
+        Arg::Long(count.address),
+    ];
+    let blocks = u32::try_from(8 * context.info().sm_count).unwrap_or(1).max(1);
+    let geometry = Geometry::line(blocks, THREADS);
+    let launch =
+        |stream: &super::driver::Stream| harness.launch(stream, Entry::Scan, &geometry, &args);
+    device.queue(launch).map_err(failed)?;
+    device.synchronise().and_then(completed).map_err(failed)?;
+    let mut found = [0; 8];
+    device.download(count, &mut found).map_err(failed)?;
+    Ok(u64::from_le_bytes(found))
+}
+
+fn device(context: &Rc<Context>) -> Result<CudaDevice, DeviceError> {
+    const DEADLINE: Duration = HARNESS_DEADLINE;
+    CudaDevice::new(context, DEADLINE, Placement::Lower)
+}
+
+fn fresh(context: &Rc<Context>, bytes: u64) -> Result<Mapping, CudaError> {
+    let granularity = context.primary.granularity()?;
+    let bytes = bytes.max(1).checked_next_multiple_of(granularity).unwrap_or(bytes);
+    Ok(Mapping::new(&context.primary, bytes)?)
+}
