@@ -18,6 +18,7 @@ mod legality;
 mod nvml;
 mod placement;
 mod timer;
+mod workload;
 
 use std::rc::Rc;
 
@@ -25,13 +26,14 @@ use crate::execute::DeviceError;
 use driver::{CallError, Code, Limit, Primary};
 
 pub use ceilings::{Ceilings, Rate, measure};
-pub use device::{Breach, CudaDevice};
+pub use device::CudaDevice;
 pub use harness::{HARNESS_ENTRIES, HARNESS_SOURCE};
 pub use health::{health, leave_pattern, scan_for_pattern};
 pub use info::{GpuInfo, list};
 pub use nvml::{GpuState, state};
 pub use placement::Placement;
 pub use timer::{TimedSample, Timer};
+pub use workload::{CLOCK_SERIES, ClockSeries, clock_series};
 
 /// Why CUDA could not be used, or what it answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

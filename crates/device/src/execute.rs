@@ -43,6 +43,16 @@ pub trait Device {
     /// More bytes than the buffer has.
     fn download(&self, buffer: Buffer, out: &mut [u8]) -> Result<(), DeviceError>;
 
+    /// What launches wrote beside buffers since these were made, on a device that cannot stop it at
+    /// once; elsewhere such a write is a fault and this is empty.
+    ///
+    /// # Errors
+    /// Breakage, or a launch that has faulted.
+    fn breaches(&self) -> Result<Vec<Breach>, DeviceError>;
+
+    /// True for a device that counts and never times.
+    fn is_simulated(&self) -> bool;
+
     /// Runs one launch to its end.
     ///
     /// # Errors
@@ -96,6 +106,23 @@ impl Buffer {
             Some(end) if end <= self.bytes => Ok(()),
             _ => Err(DeviceError::Range { offset, bytes, buffer_bytes: self.bytes }),
         }
+    }
+}
+
+/// Bytes outside of buffers that changed, on one side of one buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    pub buffer: String,
+    /// From the buffer's first byte to the first byte that changed.
+    pub offset: i64,
+    /// How many bytes changed on this side.
+    pub bytes: u64,
+}
+
+impl std::fmt::Display for Breach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { buffer, offset, bytes } = self;
+        write!(f, "{bytes} bytes beside `{buffer}` were written, first at byte {offset} of it")
     }
 }
 

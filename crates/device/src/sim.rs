@@ -8,8 +8,8 @@ use ptx_sim::{
 };
 
 use crate::execute::{
-    Access, Buffer, Device, DeviceError, Fault, Image, KernelLaunch, LaunchEnd, Launched, LoadEnd,
-    Remark, TensorMap, TensorMapEnd,
+    Access, Breach, Buffer, Device, DeviceError, Fault, Image, KernelLaunch, LaunchEnd, Launched,
+    LoadEnd, Remark, TensorMap, TensorMapEnd,
 };
 
 /// A simulated GPU.
@@ -112,6 +112,14 @@ impl Device for SimDevice {
         let bytes = self.machine.read(buffer.address, out.len());
         out.copy_from_slice(bytes.map_err(|error| DeviceError::Failed(error.to_string()))?);
         Ok(())
+    }
+
+    fn breaches(&self) -> Result<Vec<Breach>, DeviceError> {
+        Ok(Vec::new())
+    }
+
+    fn is_simulated(&self) -> bool {
+        true
     }
 
     fn launch(&mut self, launch: &KernelLaunch<'_>) -> Result<Launched, DeviceError> {

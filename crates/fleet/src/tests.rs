@@ -99,6 +99,7 @@ fn judgement(repeatable: bool) -> Judgement {
         cases: Vec::new(),
         score: Score::None,
         notes: Vec::new(),
+        gpu: None,
     };
     Judgement { verdict: Verdict::failed(Reason::Timeout, "slow"), report, repeatable }
 }

@@ -8,10 +8,11 @@ use pipeline::digest::Digest;
 use pipeline::gate::gate;
 use pipeline::task::Task;
 use pipeline::verdict::{Reason, Verdict};
-use sandbox::wire::{BuildReport, BuildRequest, Slice};
+use sandbox::wire::{BuildReport, BuildRequest, BuildSource, Slice};
 use sandbox::{CancelFlag, ChildKind, Memfd};
 
 use crate::children::{ChildEnd, broken_here};
+use crate::gpu::sealed;
 use crate::limits::{BUILD_LIMITS, IMAGE_BYTES_MAX};
 use crate::{Judge, JudgeError};
 
@@ -63,24 +64,44 @@ impl Judge {
     ) -> Result<Build, JudgeError> {
         let arch = &self.config.device.arch;
         let id = build_id(source, tunables, kernel_names, arch, &self.config.toolchain_id);
-        let mut source_memfd = Memfd::create("source", source.len())?;
-        source_memfd.fill(0, source.as_bytes())?;
-        source_memfd.seal_write()?;
+        let source_memfd = sealed("source", source.as_bytes())?;
+        let slice = Slice { bulk: 0, offset: 0, bytes: source.len() as u64 };
+        let source = BuildSource::Given(slice);
+        self.compile_source(id, source, &source_memfd, tunables, kernel_names, cancel)
+    }
+
+    /// Compiles this program's own kernels.
+    pub(crate) fn compile_harness(&self, cancel: &CancelFlag) -> Result<Build, JudgeError> {
+        let nothing = sealed("source", b" ")?;
+        let id = Digest::of_parts("harness", &[self.config.device.arch.as_bytes()]);
+        let none = BTreeMap::new();
+        self.compile_source(id, BuildSource::Harness, &nothing, &none, &[], cancel)
+    }
+
+    fn compile_source(
+        &self,
+        id: Digest,
+        source: BuildSource,
+        source_memfd: &Memfd,
+        tunables: &BTreeMap<String, i64>,
+        kernel_names: &[String],
+        cancel: &CancelFlag,
+    ) -> Result<Build, JudgeError> {
         let ptx = Memfd::create("ptx", IMAGE_BYTES_MAX)?;
         let cubin = Memfd::create("cubin", IMAGE_BYTES_MAX)?;
         let whole =
             |bulk: u32, memfd: &Memfd| Slice { bulk, offset: 0, bytes: memfd.bytes() as u64 };
         let request = BuildRequest {
             toolchain: self.config.toolchain.clone(),
-            arch: arch.clone(),
+            arch: self.config.device.arch.clone(),
             defines: tunables.clone(),
             kernel_names: kernel_names.to_vec(),
-            source: whole(0, &source_memfd),
+            source,
             ptx_room: whole(1, &ptx),
             cubin_room: whole(2, &cubin),
         };
-        let bulk = [&source_memfd, &ptx, &cubin];
-        match self.call(ChildKind::Build, &request, &bulk, &BUILD_LIMITS, cancel)? {
+        let bulk = [source_memfd, &ptx, &cubin];
+        match self.call(ChildKind::Build, &request, &bulk, &BUILD_LIMITS, None, cancel)? {
             ChildEnd::Reported(report) => compiled(id, report, &ptx, &cubin),
             ChildEnd::TimedOut => {
                 let seconds = BUILD_LIMITS.deadline.as_secs();

@@ -1,12 +1,14 @@
 //! Typed calls of children: a request goes out, a report or one of a few ends comes back.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 
 use pipeline::verdict::{Reason, Verdict};
 use sandbox::{CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildSpec, Memfd, run_child};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::gpu::Lease;
 use crate::{Judge, JudgeError};
 
 /// The verdict on a candidate that this program cannot handle: neither pass nor fail.
@@ -34,27 +36,49 @@ pub(crate) enum ChildEnd<T> {
 }
 
 impl Judge {
-    /// Runs a child of this program.
+    /// Runs a child of this program; with a lease, on that card.
     pub(crate) fn call<Q: Serialize, R: DeserializeOwned>(
         &self,
         kind: ChildKind,
         request: &Q,
         bulk: &[&Memfd],
         limits: &ChildLimits,
+        lease: Option<&Lease<'_>>,
         cancel: &CancelFlag,
     ) -> Result<ChildEnd<R>, JudgeError> {
-        let child = kind.as_str();
+        let environment = lease.map_or_else(Vec::new, Lease::environment);
+        let child = Call { program: &self.config.program, kind, limits, environment: &environment };
+        child.perform(request, bulk, cancel)
+    }
+}
+
+/// One child to be run.
+pub(crate) struct Call<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) kind: ChildKind,
+    pub(crate) limits: &'a ChildLimits,
+    pub(crate) environment: &'a [(String, String)],
+}
+
+impl Call<'_> {
+    pub(crate) fn perform<Q: Serialize, R: DeserializeOwned>(
+        &self,
+        request: &Q,
+        bulk: &[&Memfd],
+        cancel: &CancelFlag,
+    ) -> Result<ChildEnd<R>, JudgeError> {
+        let child = self.kind.as_str();
         let broken = |why: String| JudgeError::Child { child, why };
         let request = serde_json::to_vec(request).map_err(|error| broken(error.to_string()))?;
         let bulk: Vec<BorrowedFd<'_>> = bulk.iter().map(|memfd| memfd.as_fd()).collect();
         let run = run_child(&ChildSpec {
-            program: &self.config.program,
-            kind,
+            program: self.program,
+            kind: self.kind,
             request: &request,
             bulk: &bulk,
-            limits,
-            keep_stderr: kind == ChildKind::Build,
-            environment: &[],
+            limits: self.limits,
+            keep_stderr: self.kind == ChildKind::Build,
+            environment: self.environment,
             cancel,
         })?;
         match run.outcome {

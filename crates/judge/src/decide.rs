@@ -6,7 +6,8 @@ use pipeline::report::{CaseReport, CaseStatus};
 use pipeline::verdict::{Reason, Verdict};
 use sandbox::wire::{RunEnd, RunResult, SampleResult};
 
-use crate::evaluate::{Evaluation, Trial};
+use crate::evaluate::Evaluation;
+use crate::trials::Trial;
 
 /// What a sampled headline says against the kernel: a fault in the first kernel, whose blocks saw
 /// what they would see in a whole run.
@@ -87,7 +88,7 @@ pub(crate) fn case_reports(
     trials.iter().map(report).collect()
 }
 
-fn run_failure(end: RunEnd) -> Option<(Reason, String)> {
+pub(crate) fn run_failure(end: RunEnd) -> Option<(Reason, String)> {
     match end {
         RunEnd::Completed => None,
         RunEnd::Refused(why) => Some((Reason::Launch, why)),
@@ -99,7 +100,7 @@ fn run_failure(end: RunEnd) -> Option<(Reason, String)> {
     }
 }
 
-fn check_status(checks: &[OutputCheck]) -> CaseStatus {
+pub(crate) fn check_status(checks: &[OutputCheck]) -> CaseStatus {
     let failed = checks.iter().find_map(|check| check.failure.map(|reason| (reason, check)));
     match failed {
         None if checks.is_empty() => CaseStatus::Failed {

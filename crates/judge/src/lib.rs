@@ -12,9 +12,13 @@ mod decide;
 mod error;
 mod evaluate;
 mod evaluator;
+mod gpu;
+mod hardware;
+mod headline;
 mod limits;
 mod reference;
 mod simulate;
+mod trials;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,11 +30,14 @@ pub use build::Build;
 pub use error::JudgeError;
 pub use evaluate::{Evaluation, Judgement};
 pub use evaluator::{Evaluator, Job, JobPoll, JobTicket};
+pub use gpu::GpuConfig;
+pub use hardware::{Probing, find_gpus};
 use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
 use pipeline::inputs::{GENERATOR_VERSION, MasterSeed};
 pub use reference::{GoldenDeviation, GoldenReport};
 pub use sandbox::CancelFlag;
+use sandbox::Memfd;
 pub use simulate::outputs::{Cause, Difference, Differences, SimulatedOutput};
 pub use simulate::{Content, Simulation, SimulationReport, Tensor};
 
@@ -43,7 +50,10 @@ pub struct JudgeConfig {
     pub toolchain: serde_json::Value,
     /// Identity of that toolchain.
     pub toolchain_id: String,
+    /// What candidates are built for: one model, simulated or real.
     pub device: DeviceFacts,
+    /// The cards that run them; `None` for the simulator.
+    pub gpus: Option<GpuConfig>,
 }
 
 /// Evaluates candidates. Thread-safe; keeps inputs and expected outputs in sealed memory only.
@@ -54,6 +64,9 @@ pub struct Judge {
     references: Mutex<reference::ReferenceBuilds>,
     /// Jobs handed over and not judged yet.
     jobs: Mutex<BTreeMap<JobTicket, Arc<Job>>>,
+    pool: gpu::GpuPool,
+    /// The compiled harness, once it is needed.
+    harness: Mutex<Option<Arc<Memfd>>>,
 }
 
 /// The secret from which a run draws all inputs of its public cases.
@@ -81,8 +94,11 @@ impl Judge {
     /// A judge with empty caches.
     #[must_use]
     pub fn new(config: JudgeConfig) -> Self {
+        let count = config.gpus.as_ref().map_or(0, |gpus| gpus.sheets.len());
         Self {
             config,
+            pool: gpu::GpuPool::new(count),
+            harness: Mutex::default(),
             cases: Mutex::default(),
             references: Mutex::default(),
             jobs: Mutex::default(),

@@ -31,6 +31,29 @@ pub(crate) const DRAW_ELEMENTS: usize = 1 << 16;
 /// Tensors of one run start at a multiple of this, in bytes.
 pub(crate) const TENSOR_ALIGN: u64 = 4096;
 
+/// How long the kernels of a reference may take on a GPU, in milliseconds.
+pub(crate) const REFERENCE_LAUNCH_DEADLINE_MS: u64 = 60_000;
+/// Room for outputs that a window copies out, in bytes.
+pub(crate) const SLOTS_BYTES_MAX: u64 = 4 << 30;
+/// Outputs that a window copies out.
+pub(crate) const SLOTS_MAX: u32 = 16;
+/// Share of its floor below which a time is not believed.
+pub(crate) const FLOOR_SHARE_MIN: f64 = 0.95;
+/// How often a wait for a GPU looks whether another process gave it back.
+pub(crate) const LEASE_POLL: Duration = Duration::from_millis(50);
+/// Probes of a card in trouble before it is parked, and the wait before another one.
+pub(crate) const HEALTH_TRIES_MAX: u32 = 3;
+pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
+/// Memory in which a probe leaves a pattern for another one to look for, in bytes.
+pub(crate) const PATTERN_BYTES: u64 = 4 << 30;
+/// Limits of a probe's child.
+pub(crate) const PROBE_LIMITS: ChildLimits = ChildLimits {
+    deadline: Duration::from_secs(60),
+    cpu_s: 60,
+    data_bytes: 8 << 30,
+    file_bytes: 1 << 20,
+    open_files: 128,
+};
 /// Limits of the compiler's child.
 pub(crate) const BUILD_LIMITS: ChildLimits = ChildLimits {
     deadline: Duration::from_secs(30),

@@ -19,7 +19,11 @@ use sandbox::{CancelFlag, ChildKind, Memfd};
 use crate::cases::{Tensors, input_sizes, lock, reference_sizes};
 use crate::children::ChildEnd;
 use crate::decide::words;
-use crate::limits::{REFERENCE_BUILDS_MAX, REFERENCE_LAUNCH_BUDGET, REFERENCE_LIMITS};
+use crate::gpu::{Lease, sealed};
+use crate::limits::{
+    CANDIDATE_LAUNCH_BUDGET, REFERENCE_BUILDS_MAX, REFERENCE_LAUNCH_BUDGET,
+    REFERENCE_LAUNCH_DEADLINE_MS, REFERENCE_LIMITS,
+};
 use crate::{Build, Judge, JudgeError};
 
 /// Compiled references by task hash.
@@ -124,10 +128,14 @@ impl Judge {
         let outputs =
             Tensors::room("expected", sizes.iter().map(|(name, _, bytes)| (name.clone(), *bytes)))?;
         let plan = self.reference_plan(task, dims)?;
-        let request = self.reference_request(build, facts, plan, inputs, &outputs, &sizes);
+        let lease = self.lease(cancel)?;
+        let device = self.device_choice(lease.as_ref(), Whose::Reference);
+        let request = reference_request(build, facts, device, plan, inputs, &outputs, &sizes);
         let [ptx, cubin] = image_memfds(build)?;
         let bulk = [&ptx, &cubin, &inputs.memfd, &outputs.memfd];
-        let end = self.call(ChildKind::Reference, &request, &bulk, &REFERENCE_LIMITS, cancel)?;
+        let (kind, limits) = (ChildKind::Reference, &REFERENCE_LIMITS);
+        let end = self.call(kind, &request, &bulk, limits, lease.as_ref(), cancel)?;
+        drop(lease);
         let report: RunReport = match end {
             ChildEnd::Reported(report) => report,
             ChildEnd::TimedOut => {
@@ -161,44 +169,6 @@ impl Judge {
         })
     }
 
-    fn reference_request(
-        &self,
-        build: &Build,
-        facts: &BuildFacts,
-        plan: ResolvedPlan,
-        inputs: &Tensors,
-        outputs: &Tensors,
-        sizes: &[(String, Dtype, u64)],
-    ) -> RunRequest {
-        let input = |name: &String| InputTensor {
-            name: name.clone(),
-            data: inputs.slice(2, name).unwrap_or(EMPTY),
-            writable: false,
-        };
-        let output = |(name, dtype, _): &(String, Dtype, u64)| OutputTensor {
-            name: name.clone(),
-            dtype: *dtype,
-            data: outputs.slice(3, name).unwrap_or(EMPTY),
-            initial: None,
-        };
-        RunRequest {
-            device: self.device_choice(REFERENCE_LAUNCH_BUDGET),
-            ptx: Slice { bulk: 0, offset: 0, bytes: build.ptx.len() as u64 },
-            cubin: Slice { bulk: 1, offset: 0, bytes: build.cubin.len() as u64 },
-            lowered_names: facts.lowered_names.clone(),
-            entries: facts.entries.clone(),
-            runs: vec![RunCase {
-                plan,
-                inputs: inputs.places.keys().map(input).collect(),
-                outputs: sizes.iter().map(output).collect(),
-                poison: Poison::Ones,
-                reversed: false,
-            }],
-            sample: None,
-            detailed: false,
-        }
-    }
-
     fn reference_build(&self, task: &Task, cancel: &CancelFlag) -> Result<Arc<Build>, JudgeError> {
         if let Some(found) = lock(&self.references).get(&task.hash) {
             return Ok(Arc::clone(found));
@@ -220,10 +190,72 @@ impl Judge {
         Ok(build)
     }
 
-    /// The device that children of this judge run on.
-    pub(crate) fn device_choice(&self, launch_budget: u64) -> DeviceChoice {
-        DeviceChoice::Simulator { arch: self.config.device.arch.clone(), launch_budget }
+    /// The device that a child runs on; kernels of ours may take longer than a candidate's.
+    pub(crate) fn device_choice(&self, lease: Option<&Lease<'_>>, whose: Whose) -> DeviceChoice {
+        let Some(lease) = lease else {
+            let launch_budget = match whose {
+                Whose::Candidate => CANDIDATE_LAUNCH_BUDGET,
+                Whose::Reference => REFERENCE_LAUNCH_BUDGET,
+            };
+            return DeviceChoice::Simulator {
+                arch: self.config.device.arch.clone(),
+                launch_budget,
+            };
+        };
+        DeviceChoice::Cuda {
+            uuid: lease.sheet.uuid.clone(),
+            launch_deadline_ms: match whose {
+                Whose::Candidate => lease.config.launch_deadline_ms,
+                Whose::Reference => REFERENCE_LAUNCH_DEADLINE_MS,
+            },
+        }
     }
+}
+
+fn reference_request(
+    build: &Build,
+    facts: &BuildFacts,
+    device: DeviceChoice,
+    plan: ResolvedPlan,
+    inputs: &Tensors,
+    outputs: &Tensors,
+    sizes: &[(String, Dtype, u64)],
+) -> RunRequest {
+    let input = |name: &String| InputTensor {
+        name: name.clone(),
+        data: inputs.slice(2, name).unwrap_or(EMPTY),
+        writable: false,
+    };
+    let output = |(name, dtype, _): &(String, Dtype, u64)| OutputTensor {
+        name: name.clone(),
+        dtype: *dtype,
+        data: outputs.slice(3, name).unwrap_or(EMPTY),
+        initial: None,
+    };
+    RunRequest {
+        device,
+        ptx: Slice { bulk: 0, offset: 0, bytes: build.ptx.len() as u64 },
+        cubin: Slice { bulk: 1, offset: 0, bytes: build.cubin.len() as u64 },
+        lowered_names: facts.lowered_names.clone(),
+        entries: facts.entries.clone(),
+        runs: vec![RunCase {
+            plan,
+            inputs: inputs.places.keys().map(input).collect(),
+            outputs: sizes.iter().map(output).collect(),
+            poison: Poison::Ones,
+            reversed: false,
+        }],
+        sample: None,
+        window: None,
+        detailed: false,
+    }
+}
+
+/// Whose kernels a child runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Candidate,
+    Reference,
 }
 
 /// A slice of nothing; what it would name is always in the map it is a fallback for.
@@ -231,12 +263,6 @@ pub(crate) const EMPTY: Slice = Slice { bulk: 0, offset: 0, bytes: 0 };
 
 /// The image of a build as two sealed memfds: PTX, cubin.
 pub(crate) fn image_memfds(build: &Build) -> Result<[Memfd; 2], JudgeError> {
-    let sealed = |name: &str, bytes: &[u8]| -> Result<Memfd, JudgeError> {
-        let mut memfd = Memfd::create(name, bytes.len().max(1))?;
-        memfd.fill(0, bytes)?;
-        memfd.seal_write()?;
-        Ok(memfd)
-    };
     Ok([sealed("ptx", &build.ptx)?, sealed("cubin", &build.cubin)?])
 }
 

@@ -12,8 +12,8 @@ use pipeline::inputs::Poison;
 use pipeline::launch::ResolvedPlan;
 use pipeline::report::Counters;
 use sandbox::wire::{
-    InputTensor, Noted, OutputTensor, Place, RunCase, RunEnd, RunReport, RunRequest, RunResult,
-    Slice,
+    DeviceChoice, InputTensor, Noted, OutputTensor, Place, RunCase, RunEnd, RunReport, RunRequest,
+    RunResult, Slice,
 };
 use sandbox::{CancelFlag, ChildKind, ChildLimits, Memfd};
 use serde::Serialize;
@@ -151,7 +151,10 @@ impl Judge {
         let results = results.collect::<Result<Vec<_>, _>>()?;
         let numbered = variants.iter().zip(3..);
         let request = RunRequest {
-            device: self.device_choice(simulation.launch_budget),
+            device: DeviceChoice::Simulator {
+                arch: self.config.device.arch.clone(),
+                launch_budget: simulation.launch_budget,
+            },
             ptx: Slice { bulk: 0, offset: 0, bytes: build.ptx.len() as u64 },
             cubin: Slice { bulk: 1, offset: 0, bytes: build.cubin.len() as u64 },
             lowered_names: facts.lowered_names.clone(),
@@ -163,6 +166,7 @@ impl Judge {
                 })
                 .collect(),
             sample: None,
+            window: None,
             detailed: true,
         };
         let image = image_memfds(build)?;
@@ -170,7 +174,8 @@ impl Judge {
         bulk.extend(results.iter().map(Outputs::memfd));
         let deadline = simulation.deadline;
         let limits = ChildLimits { deadline, cpu_s: deadline.as_secs(), ..CANDIDATE_LIMITS };
-        let runs = match self.call(ChildKind::Candidate, &request, &bulk, &limits, cancel)? {
+        let kind = ChildKind::Candidate;
+        let runs = match self.call(kind, &request, &bulk, &limits, None, cancel)? {
             ChildEnd::Reported(RunReport { runs, .. }) => Ok(runs),
             ChildEnd::TimedOut => Err(RunEnd::Hang(format!(
                 "it did not end within {} s of this machine's time",

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::attempt::Attempt;
 use crate::build::{Diagnostic, Severity};
 use crate::check::OutputCheck;
+use crate::hardware::FloorLimit;
 use crate::limits::{DIAGNOSTICS_SHOWN_MAX, FINDINGS_SHOWN_MAX, MESSAGE_BYTES_MAX, capped};
 use crate::report::{CaseReport, CaseStatus, Finding, FindingSeverity, Report, Score};
 use crate::verdict::{Kind, Reason};
@@ -122,15 +123,26 @@ fn report_facts(report: &Report) -> Vec<String> {
             kernel.name, kernel.registers, kernel.spill_bytes, kernel.static_shared_bytes
         ));
     }
-    if let Score::Estimated(estimate) = &report.score {
-        texts.push(format!(
-            "headline shape, {}; {} of {} blocks simulated",
-            report.score.describe(),
-            estimate.sampled_blocks[0],
-            estimate.sampled_blocks[1]
-        ));
-    }
+    texts.extend(score_text(&report.score));
     texts
+}
+
+fn score_text(score: &Score) -> Option<String> {
+    let described = score.describe();
+    match score {
+        Score::None => None,
+        Score::Estimated(estimate) => {
+            let [run, total] = estimate.sampled_blocks;
+            Some(format!("headline shape, {described}; {run} of {total} blocks simulated"))
+        }
+        Score::Measured(measured) => {
+            let limit = measured.floor.map_or_else(String::new, |floor| match floor.limit {
+                FloorLimit::Bandwidth => "; the floor is memory bandwidth".to_owned(),
+                FloorLimit::Arithmetic => "; the floor is fp32 arithmetic".to_owned(),
+            });
+            Some(format!("headline shape, {described}{limit}"))
+        }
+    }
 }
 
 fn case_text(case: &CaseReport) -> String {

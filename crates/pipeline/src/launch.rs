@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::dtype::Dtype;
 use crate::expression::Expression;
 use crate::limits::WORKSPACE_BYTES_MAX;
-use crate::plan::form::{Initial, Lifetime};
-use crate::plan::{Arg, KernelStep, Plan, Step};
+use crate::plan::form::{Initial, Lifetime, OutOfBounds, Swizzle};
+use crate::plan::{Arg, KernelStep, Plan, Step, TensorMap};
 use crate::scope::Scope;
 use crate::task::signature::Signature;
 
@@ -18,6 +18,7 @@ use crate::task::signature::Signature;
 #[serde(deny_unknown_fields)]
 pub struct ResolvedPlan {
     pub workspaces: Vec<ResolvedWorkspace>,
+    pub tensor_maps: Vec<ResolvedTensorMap>,
     /// `prepare` steps first, then the steps of a call.
     pub prepare: Vec<ResolvedStep>,
     pub steps: Vec<ResolvedStep>,
@@ -30,6 +31,20 @@ pub struct ResolvedWorkspace {
     pub bytes: u64,
     pub init: Initial,
     pub lifetime: Lifetime,
+}
+
+/// A TMA descriptor to encode; dims innermost first, strides in bytes of dims 1 and up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResolvedTensorMap {
+    pub name: String,
+    pub tensor: String,
+    pub dtype: Dtype,
+    pub dims: Vec<u64>,
+    pub strides: Vec<u64>,
+    pub box_dims: Vec<u32>,
+    pub swizzle: Swizzle,
+    pub oob: OutOfBounds,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,8 +115,11 @@ impl Plan {
                 .map(|(i, step)| resolve_step(&format!("{what} {}", i + 1), step, scope, signature))
                 .collect::<Result<Vec<_>, _>>()
         };
+        let maps = self.tensor_maps.iter();
+        let tensor_maps = maps.map(|map| self.resolve_map(map, scope, signature));
         Ok(ResolvedPlan {
             workspaces,
+            tensor_maps: tensor_maps.collect::<Result<_, _>>()?,
             prepare: resolve("prepare", &self.prepare)?,
             steps: resolve("step", &self.steps)?,
         })
@@ -119,6 +137,30 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    fn resolve_map(
+        &self,
+        map: &TensorMap,
+        scope: &Scope,
+        signature: &Signature,
+    ) -> Result<ResolvedTensorMap, LaunchError> {
+        let place = |what: &str| format!("tensor_map `{}`, {what}", map.name);
+        let workspace = self.workspaces.iter().find(|workspace| workspace.name == map.tensor);
+        let dtype = workspace
+            .map(|workspace| workspace.dtype)
+            .or_else(|| signature.buffers.get(&map.tensor).map(|buffer| buffer.dtype));
+        let boxes = extents(&place("box"), &map.box_, scope, 256)?;
+        Ok(ResolvedTensorMap {
+            name: map.name.clone(),
+            tensor: map.tensor.clone(),
+            dtype: dtype.unwrap_or(Dtype::U8),
+            dims: extents(&place("dims"), &map.dims, scope, 1 << 32)?,
+            strides: extents(&place("strides"), &map.strides, scope, (1 << 40) - 1)?,
+            box_dims: boxes.into_iter().map(|extent| extent as u32).collect(),
+            swizzle: map.swizzle,
+            oob: map.oob,
+        })
     }
 
     fn resolve_workspaces(&self, scope: &Scope) -> Result<Vec<ResolvedWorkspace>, LaunchError> {
@@ -141,6 +183,16 @@ impl Plan {
         }
         Ok(resolved)
     }
+}
+
+fn extents(
+    place: &str,
+    expressions: &[Expression],
+    scope: &Scope,
+    high: i64,
+) -> Result<Vec<u64>, LaunchError> {
+    let value = |expression| ranged(place, expression, scope, 1, high).map(|value| value as u64);
+    expressions.iter().map(value).collect()
 }
 
 fn workspace_bytes(dtype: Dtype, len: u64) -> u64 {

@@ -88,6 +88,21 @@ pub const TRANSCRIPT_ENTRIES_MAX: usize = 100_000;
 /// Longest diagnosis note in a plan, in characters.
 pub const DIAGNOSIS_CHARS_MAX: usize = 200;
 
+/// Timed samples of the search stage with a cold cache.
+pub const COLD_SAMPLES: u32 = 30;
+/// Samples below which a window has no time.
+pub const COLD_SAMPLES_MIN: u32 = 5;
+/// Samples of the search stage with a warm cache.
+pub const WARM_SAMPLES: u32 = 10;
+/// One sample of so many runs on other content and is not timed.
+pub const FOREIGN_CONTENT_EVERY: u32 = 4;
+/// How long a plan runs before its first sample, in milliseconds.
+pub const WARM_UP_MS: u32 = 100;
+/// How long the samples of the search stage may take, in milliseconds.
+pub const WINDOW_BUDGET_MS: u32 = 400;
+/// Share of the median clock below which a sample is dropped.
+pub const SAMPLE_CLOCK_SHARE_MIN: f64 = 0.97;
+
 /// Cuts `text` to at most `bytes_max` bytes at a character border and says how much was cut.
 #[must_use]
 pub fn capped(text: &str, bytes_max: usize) -> String {

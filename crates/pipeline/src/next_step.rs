@@ -187,6 +187,7 @@ mod tests {
             cases: Vec::new(),
             score,
             notes: Vec::new(),
+            gpu: None,
         };
         Attempt {
             seq: ask.seq,

@@ -16,6 +16,7 @@ use crate::limits::{
     PROMPT_REFERENCE_BYTES_MAX, PROMPT_SOURCE_BYTES_MAX, capped,
 };
 use crate::next_step::Ask;
+use crate::report::Score;
 use crate::task::Task;
 use crate::task::spec::{Place, TaskSpec};
 use crate::template::{TemplateError, Templates};
@@ -155,8 +156,8 @@ fn history_lines(attempts: &[Attempt]) -> Vec<String> {
 fn history_line(attempt: &Attempt) -> String {
     let parent = attempt.parent.map_or_else(String::new, |seq| format!(" from #{seq}"));
     let score = match attempt.score() {
-        crate::report::Score::None => String::new(),
-        score @ crate::report::Score::Estimated(_) => format!("; {}", score.describe()),
+        Score::None => String::new(),
+        score @ (Score::Estimated(_) | Score::Measured(_)) => format!("; {}", score.describe()),
     };
     let first_line = visible(attempt.verdict.detail.lines().next().unwrap_or(""));
     let detail = capped(&first_line, 200);

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::build::EntryFacts;
 use crate::check::OutputCheck;
 use crate::device_facts::DeviceFacts;
+use crate::hardware::Floor;
 use crate::inputs::Distribution;
+use crate::timing::{Sample, Spread};
 use crate::verdict::Reason;
 
 /// Bytes of a DRAM sector.
@@ -17,6 +19,8 @@ const SECTOR_BYTES: f64 = 32.0;
 const ISSUE_PER_CLOCK: f64 = 4.0;
 /// Estimated bounds closer than this are a tie.
 const ESTIMATE_TIE: f64 = 0.03;
+/// Measured times closer than this are a tie: other processes of one kernel differ by as much.
+const MEASURED_TIE: f64 = 0.01;
 
 /// How far an evaluation went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +42,47 @@ pub struct Report {
     pub score: Score,
     /// What a reader must know besides: cases outside the domain, a headline that was not counted.
     pub notes: Vec<String>,
+    /// Which card ran it, and in what state; `None` on a simulator.
+    #[serde(default)]
+    pub gpu: Option<GpuRecord>,
+}
+
+/// The card that an evaluation used, and how its process left it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuRecord {
+    pub uuid: String,
+    pub driver: String,
+    /// State before and after the window, where the driver tells.
+    pub before: Option<GpuState>,
+    pub after: Option<GpuState>,
+    /// Every sample of the window, cold ones first.
+    pub cold: Vec<Sample>,
+    pub warm: Vec<Sample>,
+    /// How the parts of the evaluation took their time.
+    pub cost: Vec<PartCost>,
+}
+
+/// Wall time of one part of an evaluation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartCost {
+    pub part: String,
+    pub ms: f64,
+}
+
+/// What the driver says about a card at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuState {
+    pub sm_clock_hz: f64,
+    pub memory_clock_hz: f64,
+    pub temperature_c: u32,
+    pub power_w: f64,
+    /// Why the clocks are not higher, in the driver's words.
+    pub throttle: Vec<String>,
+    /// Other processes that compute on the card.
+    pub foreign_processes: u32,
 }
 
 /// One public case under one distribution.
@@ -154,6 +199,25 @@ impl Counters {
 pub enum Score {
     None,
     Estimated(Estimate),
+    Measured(Measured),
+}
+
+/// Times of the headline case on a GPU, from the search stage: they steer and claim nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// Device model; times on other models are never compared.
+    pub device: String,
+    /// The card.
+    pub uuid: String,
+    /// With nothing in the cache: what counts.
+    pub cold: Spread,
+    /// With what the cache still held.
+    pub warm: Option<Spread>,
+    /// `None` until the card's ceilings were measured.
+    pub floor: Option<Floor>,
+    /// Two events with nothing between them, in nanoseconds; the times are net of it.
+    pub event_pair_ns: f64,
 }
 
 /// A simulator's estimate of the headline case: counts, and a lower bound that is no time.
@@ -241,6 +305,52 @@ impl Estimate {
     }
 }
 
+impl Measured {
+    /// True when this time is shorter; `None` on another model. Times within 1 % are a tie.
+    #[must_use]
+    pub fn improves_on(&self, other: &Self) -> Option<bool> {
+        if self.device != other.device {
+            return None;
+        }
+        Some(self.cold.median_ns < (1.0 - MEASURED_TIE) * other.cold.median_ns)
+    }
+
+    /// Share of the floor that the kernel reaches; 1 is the floor.
+    #[must_use]
+    pub fn share_of_floor(&self) -> Option<f64> {
+        self.floor.map(|floor| floor.ns / self.cold.median_ns.max(1.0))
+    }
+
+    fn describe(&self) -> String {
+        let cold = &self.cold;
+        let ends = format!("{} to {}", microseconds(cold.p10_ns), microseconds(cold.p90_ns));
+        let mut text = format!("measured {} µs ({ends})", microseconds(cold.median_ns));
+        if let (Some(floor), Some(share)) = (self.floor, self.share_of_floor()) {
+            let rate = floor.rate(cold.median_ns);
+            let ns = microseconds(floor.ns);
+            text.push_str(&format!(", {rate}, {:.1} % of the floor ({ns} µs)", 100.0 * share));
+        }
+        if let Some(warm) = &self.warm {
+            text.push_str(&format!("; warm {} µs", microseconds(warm.median_ns)));
+        }
+        text
+    }
+}
+
+/// Nanoseconds as microseconds, in four figures.
+#[must_use]
+pub fn microseconds(ns: f64) -> String {
+    let us = ns / 1e3;
+    let digits = if us >= 1e3 {
+        0
+    } else if us >= 1e2 {
+        1
+    } else {
+        2
+    };
+    format!("{us:.digits$}")
+}
+
 impl Score {
     /// True when this score is better; a score beats none, and none beats nothing.
     #[must_use]
@@ -249,6 +359,12 @@ impl Score {
             (Self::None, _) => false,
             (Self::Estimated(_), Self::None) => true,
             (Self::Estimated(mine), Self::Estimated(theirs)) => {
+                mine.improves_on(theirs).unwrap_or(false)
+            }
+            // A time counts for more than any estimate, which claims no time.
+            (Self::Measured(_), Self::None | Self::Estimated(_)) => true,
+            (Self::Estimated(_), Self::Measured(_)) => false,
+            (Self::Measured(mine), Self::Measured(theirs)) => {
                 mine.improves_on(theirs).unwrap_or(false)
             }
         }
@@ -265,14 +381,17 @@ impl Score {
                 estimate.instructions,
                 estimate.limit.describe()
             ),
+            Self::Measured(measured) => measured.describe(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Counters, Estimate, Limit, Score};
+    use super::{Counters, Estimate, Limit, Measured, Score};
     use crate::device_facts::DeviceFacts;
+    use crate::hardware::{Floor, FloorLimit};
+    use crate::timing::Spread;
 
     fn estimate(sectors: f64, instructions: f64) -> Estimate {
         let counters = Counters {
@@ -300,6 +419,44 @@ mod tests {
         let elsewhere = Estimate { device: "other".to_owned(), ..base.clone() };
         assert_eq!(elsewhere.improves_on(&base), None);
         assert!(!Score::Estimated(elsewhere).improves_on(&Score::Estimated(base)));
+    }
+
+    fn measured(device: &str, median_ns: f64) -> Score {
+        let spread = |median_ns: f64| Spread {
+            median_ns,
+            p10_ns: 0.99 * median_ns,
+            p90_ns: 1.02 * median_ns,
+            samples: 30,
+            dropped: 0,
+        };
+        Score::Measured(Measured {
+            device: device.to_owned(),
+            uuid: "GPU-1".to_owned(),
+            cold: spread(median_ns),
+            warm: Some(spread(0.9 * median_ns)),
+            floor: Some(Floor {
+                ns: 62_500.0,
+                limit: FloorLimit::Bandwidth,
+                bytes: 268_435_456.0,
+                flops: 0.0,
+            }),
+            event_pair_ns: 1280.0,
+        })
+    }
+
+    #[test]
+    fn times_are_compared_on_one_model_and_never_with_estimates() {
+        let base = measured("a", 80_000.0);
+        assert!(measured("a", 79_000.0).improves_on(&base));
+        assert!(!measured("a", 79_500.0).improves_on(&base), "a tie");
+        assert!(!measured("b", 10.0).improves_on(&base));
+        let estimated = Score::Estimated(estimate(1.0, 1.0));
+        assert!(base.improves_on(&estimated) && !estimated.improves_on(&base));
+        assert_eq!(
+            base.describe(),
+            "measured 80.00 µs (79.20 to 81.60), 3.36 TB/s, 78.1 % of the floor (62.50 µs); warm \
+             72.00 µs"
+        );
     }
 
     #[test]

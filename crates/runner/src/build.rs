@@ -11,7 +11,7 @@ use pipeline::digest::Digest;
 use pipeline::limits::{DIAGNOSTICS_MAX, MESSAGE_BYTES_MAX, capped};
 use ptx_sim::facts::{self, ModuleFacts};
 use sandbox::inside::Inside;
-use sandbox::wire::{BuildReport, BuildRequest};
+use sandbox::wire::{BuildReport, BuildRequest, BuildSource};
 
 use crate::RunnerError;
 use crate::bulk::{Maps, Rooms};
@@ -25,9 +25,16 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<BuildReport, RunnerError> {
     let toolchain: Toolchain = serde_json::from_value(request.toolchain.clone())
         .map_err(|error| RunnerError::Request(format!("toolchain: {error}")))?;
     let nvrtc = Nvrtc::load(&toolchain).map_err(|e| RunnerError::NotAvailable(e.to_string()))?;
-    let maps = Maps::read(inside, [request.source].into_iter())?;
-    let source = std::str::from_utf8(maps.get(request.source)?)
-        .map_err(|error| RunnerError::Request(format!("source: {error}")))?;
+    let given = match request.source {
+        BuildSource::Given(slice) => Some(slice),
+        BuildSource::Harness => None,
+    };
+    let maps = Maps::read(inside, given.into_iter())?;
+    let source = match given {
+        None => device::cuda::HARNESS_SOURCE,
+        Some(slice) => std::str::from_utf8(maps.get(slice)?)
+            .map_err(|error| RunnerError::Request(format!("source: {error}")))?,
+    };
     let defines: Vec<(String, i64)> = request.defines.clone().into_iter().collect();
     let compiled = nvrtc
         .compile(&CompileRequest {

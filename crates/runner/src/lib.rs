@@ -1,19 +1,23 @@
 //! The code that lives inside the children: one request in, one report out, exit.
 //!
 //! [`run_child`] is called first thing in `main` of a child. Each kind has a file: [`build`]
-//! compiles, [`run`] executes a plan for the reference or a candidate, [`verify`] compares. What a
+//! compiles, [`run`] executes a plan for the reference or a candidate and has it timed by [`window`],
+//! [`verify`] compares, [`probe`] looks at the hardware. What a
 //! kernel does wrong is in the report; an error here is a bug of ours and ends with its own code.
 
 mod build;
 mod bulk;
 mod details;
 mod limits;
+mod probe;
 mod run;
 mod sample;
+mod session;
+mod steps;
 mod verify;
+mod window;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitCode;
 
 use sandbox::inside::Inside;
 use sandbox::{ChildKind, SandboxError};
@@ -36,12 +40,12 @@ enum RunnerError {
 
 /// Serves one request of the given kind and gives the exit code of the process.
 #[must_use]
-pub fn run_child(kind: ChildKind, mut inside: Inside) -> ExitCode {
+pub fn run_child(kind: ChildKind, mut inside: Inside) -> u8 {
     // A panic here is ours, never the candidate's: it must not be mistaken for a crash of its code.
     let served = catch_unwind(AssertUnwindSafe(|| serve(kind, &mut inside)));
     let report = served.unwrap_or_else(|panic| Err(RunnerError::Panic(panic_text(&*panic))));
     match report {
-        Ok(report) => inside.write_report(&report).unwrap_or(ExitCode::from(sandbox::EXIT_OUR_BUG)),
+        Ok(report) => inside.write_report(&report).unwrap_or(sandbox::EXIT_OUR_BUG),
         Err(RunnerError::NotAvailable(why)) => inside.not_available(&why),
         Err(error) => inside.our_bug(&error.to_string()),
     }
@@ -52,7 +56,8 @@ fn serve(kind: ChildKind, inside: &mut Inside) -> Result<serde_json::Value, Runn
         ChildKind::Build => json(&build::serve(inside)?),
         ChildKind::Reference | ChildKind::Candidate => json(&run::serve(inside)?),
         ChildKind::Verify => json(&verify::serve(inside)?),
-        ChildKind::Baseline | ChildKind::Probe => Err(RunnerError::NotAvailable(format!(
+        ChildKind::Probe => json(&probe::serve(inside)?),
+        ChildKind::Baseline => Err(RunnerError::NotAvailable(format!(
             "children of kind `{}` do not exist in this version",
             kind.as_str()
         ))),

@@ -16,3 +16,9 @@ pub(crate) const PRINTED_BYTES_MAX: usize = 64 * 1024;
 pub(crate) const PLACE_TEXT_BYTES_MAX: usize = 300;
 /// Calls that a place names, of those into which it was inlined.
 pub(crate) const INLINED_AT_MAX: usize = 4;
+/// Pairs of events whose overhead is measured before a window.
+pub(crate) const EVENT_PAIRS: u32 = 50;
+/// How long plain arithmetic runs before a window, to bring the clocks up, in milliseconds.
+pub(crate) const YARDSTICK_MS: u32 = 50;
+/// How long one launch of the conformance suite may take.
+pub(crate) const CONFORMANCE_DEADLINE: std::time::Duration = std::time::Duration::from_secs(10);

@@ -3,17 +3,17 @@
 //! Only counts come out, scaled to the whole grid. Contents are drawn from a fixed seed and
 //! repeated, so a kernel whose work depends on its data is counted on typical data.
 
-use device::execute::{Access, Image};
+use device::execute::{Access, Device, Image};
 use pipeline::inputs::{Distribution, InputStream, MasterSeed, Poison};
 use pipeline::launch::Launch;
 use sandbox::wire::{RunEnd, SampleCase, SampleInput, SampleResult};
 
 use crate::RunnerError;
 use crate::limits::{SAMPLE_CONTENT_BYTES, SAMPLED_BLOCKS_MAX};
-use crate::run::{Session, access, memory_end};
+use crate::session::{Session, access, memory_end};
 
 pub(crate) fn count(
-    session: &mut Session<'_>,
+    session: &mut Session<'_, impl Device>,
     case: &SampleCase,
     image: &Image<'_>,
 ) -> Result<SampleResult, RunnerError> {
@@ -24,7 +24,7 @@ pub(crate) fn count(
 }
 
 fn run(
-    session: &mut Session<'_>,
+    session: &mut Session<'_, impl Device>,
     case: &SampleCase,
     image: &Image<'_>,
     blocks: &mut [u64; 2],
@@ -43,7 +43,9 @@ fn run(
     for (name, bytes) in &case.outputs {
         session.allocate(name, *bytes, Access::ReadWrite)?;
     }
-    session.make_workspaces(&case.plan, Poison::Ones)?;
+    if let Some(end) = session.make_scratch(&case.plan, Poison::Ones)? {
+        return Ok(end);
+    }
     session.perform(&case.plan, Poison::Ones, &mut |launch| {
         let total = blocks_of(launch);
         let parts = chosen_parts(total);
@@ -78,7 +80,10 @@ fn chosen_parts(total: u64) -> Vec<SamplePart> {
     vec![SamplePart { blocks, weight }, SamplePart { blocks: vec![last], weight: 1.0 }]
 }
 
-fn fill_input(session: &mut Session<'_>, sample: &SampleInput) -> Result<(), RunnerError> {
+fn fill_input(
+    session: &mut Session<'_, impl Device>,
+    sample: &SampleInput,
+) -> Result<(), RunnerError> {
     let access = access(sample.writable);
     let buffer = session.allocate(&sample.input.name, sample.bytes, access)?;
     let mut content = vec![0; SAMPLE_CONTENT_BYTES.min(sample.bytes as usize)];

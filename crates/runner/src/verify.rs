@@ -15,7 +15,9 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<VerifyReport, RunnerError> {
         .flat_map(|item| [item.got, item.reference].into_iter().chain(item.bound));
     let maps = Maps::read(inside, slices)?;
     let checks = request.items.iter().map(|item| check(item, &maps));
-    Ok(VerifyReport { checks: checks.collect::<Result<_, _>>()? })
+    let checks = checks.collect::<Result<_, _>>()?;
+    let hashes = request.items.iter().map(|item| hash(item, &maps));
+    Ok(VerifyReport { checks, hashes: hashes.collect::<Result<_, _>>()? })
 }
 
 fn check(item: &VerifyItem, maps: &Maps) -> Result<OutputCheck, RunnerError> {
@@ -34,4 +36,9 @@ fn check(item: &VerifyItem, maps: &Maps) -> Result<OutputCheck, RunnerError> {
         poison: item.poison,
     }
     .run())
+}
+
+fn hash(item: &VerifyItem, maps: &Maps) -> Result<Option<[u64; 2]>, RunnerError> {
+    let got = maps.get(item.got)?;
+    Ok(item.hash_key.map(|key| device::content_hash::hash_bytes(key, got)))
 }

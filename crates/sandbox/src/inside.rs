@@ -7,7 +7,6 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use command_fds::inherited::{init_inherited_fds, take_fd_ownership};
@@ -86,21 +85,21 @@ impl Inside {
     /// # Errors
     ///
     /// A report that is too long or cannot be encoded, or a parent that is gone.
-    pub fn write_report<T: Serialize>(mut self, report: &T) -> Result<ExitCode, SandboxError> {
+    pub fn write_report<T: Serialize>(mut self, report: &T) -> Result<u8, SandboxError> {
         self.write(report)?;
-        Ok(ExitCode::from(EXIT_REPORTED))
+        Ok(EXIT_REPORTED)
     }
 
     /// Says that this machine lacks what the request needs.
-    pub fn not_available(mut self, reason: &str) -> ExitCode {
+    pub fn not_available(mut self, reason: &str) -> u8 {
         self.write_reason(reason);
-        ExitCode::from(EXIT_NOT_AVAILABLE)
+        EXIT_NOT_AVAILABLE
     }
 
     /// Says that there is a bug of ours.
-    pub fn our_bug(mut self, reason: &str) -> ExitCode {
+    pub fn our_bug(mut self, reason: &str) -> u8 {
         self.write_reason(reason);
-        ExitCode::from(EXIT_OUR_BUG)
+        EXIT_OUR_BUG
     }
 
     fn write_reason(&mut self, reason: &str) {
@@ -137,11 +136,16 @@ fn be_first() -> Result<(), SandboxError> {
 
 /// Serves one request as a child of the kind that its command line names. Must be the first thing
 /// that `main` does; a process that was not started as a child gets an exit code, nothing more.
-pub fn serve(kind: &str, handler: fn(ChildKind, Inside) -> ExitCode) -> ExitCode {
-    match (ChildKind::parse(kind), Inside::begin()) {
+///
+/// The process ends here, without exit handlers: those of a GPU driver wait for kernels that may
+/// never end.
+pub fn serve(kind: &str, handler: fn(ChildKind, Inside) -> u8) -> ! {
+    let code = match (ChildKind::parse(kind), Inside::begin()) {
         (Some(kind), Ok(inside)) => handler(kind, inside),
-        (None, _) | (_, Err(_)) => ExitCode::from(EXIT_NOT_A_CHILD),
-    }
+        (None, _) | (_, Err(_)) => EXIT_NOT_A_CHILD,
+    };
+    // SAFETY: it takes a number and does not return; nothing of ours needs an exit handler.
+    unsafe { libc::_exit(i32::from(code)) }
 }
 
 fn take(fd: i32) -> Result<OwnedFd, SandboxError> {

@@ -3,6 +3,8 @@
 //! Decoding is strict: an unknown field is an error. Offsets and sizes are in bytes, and every
 //! [`Slice`] names a memfd by its index in the order of the request.
 
+mod gpu;
+
 use std::collections::BTreeMap;
 
 use pipeline::build::{BuildFacts, Diagnostic, EntryFacts};
@@ -10,9 +12,11 @@ use pipeline::check::OutputCheck;
 use pipeline::dtype::Dtype;
 use pipeline::inputs::Poison;
 use pipeline::launch::ResolvedPlan;
-use pipeline::report::{Counters, Finding};
+use pipeline::report::{Counters, Finding, PartCost};
 use pipeline::task::spec::{Compare, Input};
 use serde::{Deserialize, Serialize};
+
+pub use gpu::{ProbeReport, ProbeRequest, SlotContent, WindowRequest, WindowResult};
 
 /// A part of a memfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,9 +36,18 @@ pub struct BuildRequest {
     pub arch: String,
     pub defines: BTreeMap<String, i64>,
     pub kernel_names: Vec<String>,
-    pub source: Slice,
+    pub source: BuildSource,
     pub ptx_room: Slice,
     pub cubin_room: Slice,
+}
+
+/// What is compiled.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum BuildSource {
+    Given(Slice),
+    /// This program's own kernels that time others.
+    Harness,
 }
 
 /// How a compile ended.
@@ -67,6 +80,8 @@ pub struct RunRequest {
     pub runs: Vec<RunCase>,
     /// Count the headline case on a sample of blocks after all runs completed.
     pub sample: Option<SampleCase>,
+    /// Time the headline case after all runs completed; only on a GPU.
+    pub window: Option<WindowRequest>,
     /// Report also places and what was printed; a report of many runs has no room for them.
     pub detailed: bool,
 }
@@ -79,6 +94,12 @@ pub enum DeviceChoice {
         arch: String,
         /// Warp instructions that one launch may execute.
         launch_budget: u64,
+    },
+    /// The one GPU that the child's environment shows it.
+    Cuda {
+        uuid: String,
+        /// How long the kernels of one run may take before they count as hung.
+        launch_deadline_ms: u64,
     },
 }
 
@@ -139,6 +160,10 @@ pub struct SampleInput {
 pub struct RunReport {
     pub runs: Vec<RunResult>,
     pub sample: Option<SampleResult>,
+    /// `None` where none was asked for, or a run before it did not complete.
+    pub window: Option<WindowResult>,
+    /// How the parts took their time, the window's own apart.
+    pub cost: Vec<PartCost>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -233,6 +258,8 @@ pub struct VerifyItem {
     pub norm_limit: f64,
     pub flush_denormals: bool,
     pub poison: Poison,
+    /// Asks for the keyed hash of `got`: it shows that what was compared is what was timed.
+    pub hash_key: Option<[u64; 2]>,
 }
 
 /// One check for each item, in order.
@@ -240,4 +267,6 @@ pub struct VerifyItem {
 #[serde(deny_unknown_fields)]
 pub struct VerifyReport {
     pub checks: Vec<OutputCheck>,
+    /// The hash of each item that asked for one, in order.
+    pub hashes: Vec<Option<[u64; 2]>>,
 }

@@ -9,6 +9,7 @@ use pipeline::attempt::State;
 use pipeline::build::{BuildFacts, Diagnostic};
 use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
+use pipeline::hardware::HardwareSheet;
 use pipeline::next_step::Ask;
 use pipeline::prompt::Prompt;
 use pipeline::report::{Report, Stage};
@@ -144,6 +145,8 @@ pub struct NewRun<'a> {
     /// The tasks that it works on, at least one.
     pub tasks: &'a [NewTask<'a>],
     pub device: &'a DeviceFacts,
+    /// The cards that judge, if any do.
+    pub gpus: &'a [HardwareSheet],
 }
 
 /// A task with the files that it was read from.

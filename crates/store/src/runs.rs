@@ -24,6 +24,10 @@ impl Store {
             task::put(&mut work, task).await?;
         }
         let device = task::put_device(&mut work, new.device).await?;
+        let mut gpus = Vec::new();
+        for sheet in new.gpus {
+            gpus.push(task::put_sheet(&mut work, sheet).await?);
+        }
         run::insert(&mut work, &id, new, &device).await?;
         run::insert_tasks(&mut work, &id, new.tasks).await?;
         run::insert_seeds(&mut work, &id, new.secret_seeds_json).await?;
@@ -32,6 +36,7 @@ impl Store {
             "settings": new.settings_json,
             "tasks": new.tasks.iter().map(|task| task.hash).collect::<Vec<_>>(),
             "device": device,
+            "gpus": gpus,
             "judge": new.judge_hash,
             "toolchain": new.toolchain_id,
             "prompts": new.prompts_hash,
@@ -79,6 +84,14 @@ impl Store {
     /// An unknown run.
     pub async fn run(&self, id: &RunId) -> Result<RunRow> {
         run::get(&mut *self.read().await?, id).await
+    }
+
+    /// The model of the device that a run was started for.
+    ///
+    /// # Errors
+    /// A device that is not stored.
+    pub async fn device_model(&self, id: &str) -> Result<String> {
+        task::device_model(&mut *self.read().await?, id).await
     }
 
     /// Every run, newest first.

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use clap::{Args, Parser, Subcommand};
 
 use crate::environment;
+use crate::gpus::DeviceSetting;
 
 mod scaffold;
 mod simulate;
@@ -30,6 +31,11 @@ pub(crate) struct Cli {
     /// [default: pinned]
     #[arg(long, global = true, value_name = "WHICH", env = environment::TOOLCHAIN)]
     pub(crate) toolchain: Option<String>,
+    /// What runs the kernels: `sim`, `cuda`, `cuda:N`, `cuda:all`, `cuda:GPU-UUID`, or `auto` for the
+    /// GPUs where there are some and the simulator elsewhere
+    /// [default: auto]
+    #[arg(long, global = true, value_name = "WHICH", env = environment::DEVICE)]
+    pub(crate) device: Option<DeviceSetting>,
     /// The settings file
     /// [default: warpwright.toml here, else in ~/.config/warpwright]
     #[arg(long, global = true, value_name = "FILE", env = environment::SETTINGS)]
@@ -91,6 +97,20 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Print a run's report in Markdown (with --json: as JSON)
     Report(SelectArgs),
+    /// Look at the GPUs of this machine
+    #[command(subcommand)]
+    Hardware(HardwareCommand),
+    /// Prove this program on the hardware of this machine
+    #[command(subcommand)]
+    Selftest(SelftestCommand),
+    /// The launches that `selftest gpu` times by two clocks
+    #[command(name = "__clock", hide = true)]
+    Clock {
+        /// The harness's cubin
+        harness: PathBuf,
+        /// `gated` prints times; `ungated` is for a profiler
+        gate: String,
+    },
     /// Work on tasks
     #[command(subcommand)]
     Task(TaskCommand),
@@ -261,6 +281,33 @@ pub(crate) struct ShowArgs {
 pub(crate) struct SelectArgs {
     /// RUN, RUN:SEQ, RUN:best or TASK@best; RUN is an id, the start of one, or @last
     pub(crate) selector: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HardwareCommand {
+    /// Measure bandwidth, arithmetic and launch cost of each GPU, some seconds each, and keep them
+    Probe,
+    /// Show what is known of each GPU
+    Show,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SelftestCommand {
+    /// Run the GPU suite: conformance, wrong, good and hostile kernels, costs and clocks
+    Gpu(SelftestArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SelftestArgs {
+    /// Only these parts; give it again for several, or separate them by commas
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Where rows and the page go; a call with the same folder goes on where the last one ended
+    #[arg(long, value_name = "DIR", default_value = "selftest")]
+    pub(crate) out: PathBuf,
+    /// Begin no further item after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) deadline: Option<u32>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,11 +4,13 @@ mod doctor;
 pub(crate) mod drive;
 mod ending;
 mod evaluate;
+pub(crate) mod hardware;
 mod init;
 mod ledger;
 mod manual;
 mod report;
 mod scaffold;
+mod selftest;
 mod show;
 mod simulate;
 pub(crate) mod status;
@@ -16,7 +18,9 @@ mod tasks;
 mod toolchains;
 mod worker;
 
-use crate::cli::{Cli, Command, LedgerCommand, TaskCommand, ToolchainCommand};
+use crate::cli::{
+    Cli, Command, HardwareCommand, LedgerCommand, SelftestCommand, TaskCommand, ToolchainCommand,
+};
 use crate::outcome::Outcome;
 use crate::settings::Places;
 
@@ -37,6 +41,10 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Ledger(LedgerCommand::Verify(args)) => {
             ledger::verify(&places, args.selector.as_deref()).await
         }
+        Command::Selftest(SelftestCommand::Gpu(args)) => selftest::gpu(&places, &args),
+        Command::Clock { harness, gate } => selftest::clock(&harness, &gate),
+        Command::Hardware(HardwareCommand::Probe) => hardware::probe(&places),
+        Command::Hardware(HardwareCommand::Show) => hardware::show(&places),
         Command::Task(TaskCommand::New(args)) => scaffold::make(&args),
         Command::Task(TaskCommand::Check { tasks }) => tasks::check(&places, &tasks).await,
         Command::Toolchain(ToolchainCommand::Install) => toolchains::install(&places),

@@ -6,11 +6,14 @@ use include_dir::{Dir, include_dir};
 
 static PROMPTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../prompts");
 static TASKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../tasks");
+static SELFTEST: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/selftest");
 static SCAFFOLD: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scaffold");
 
 /// Replies for `demo`, written by hand.
 pub(crate) const DEMO_TRANSCRIPT: &str =
     include_str!("../../../examples/softmax_rows.transcript.jsonl");
+/// Builds a kernel as PyTorch programs do.
+pub(crate) const LOAD_INLINE: &str = include_str!("../selftest/load_inline.py");
 /// The task of `demo`.
 pub(crate) const DEMO_TASK: &str = "softmax_rows";
 
@@ -46,6 +49,39 @@ pub(crate) fn task(name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
 /// Files of an example task.
 pub(crate) fn example(name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
     folder(&SCAFFOLD, name)
+}
+
+/// Kernels of the self-test: task, `naive` or `good`, reply.
+pub(crate) fn selftest_kernels() -> Vec<(String, String, String)> {
+    let tasks = SELFTEST.get_dir("kernels").into_iter().flat_map(Dir::dirs);
+    let mut kernels: Vec<_> = tasks
+        .flat_map(|task| {
+            let name = file_name(task.path());
+            texts(task).into_iter().map(move |(kernel, reply)| (name.clone(), kernel, reply))
+        })
+        .collect();
+    kernels.sort();
+    kernels
+}
+
+/// Hostile kernels of the self-test: name, reply.
+pub(crate) fn selftest_hostile() -> Vec<(String, String)> {
+    SELFTEST.get_dir("hostile").map_or_else(Vec::new, texts)
+}
+
+/// Name without ending, and text, of each Markdown file of a folder.
+fn texts(dir: &Dir<'_>) -> Vec<(String, String)> {
+    let text = |file: &include_dir::File<'_>| {
+        let name = file_name(file.path()).strip_suffix(".md")?.to_owned();
+        Some((name, file.contents_utf8()?.to_owned()))
+    };
+    let mut found: Vec<_> = dir.files().filter_map(text).collect();
+    found.sort();
+    found
+}
+
+fn file_name(path: &std::path::Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn folder(all: &Dir<'_>, name: &str) -> Option<BTreeMap<String, Vec<u8>>> {

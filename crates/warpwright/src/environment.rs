@@ -17,6 +17,10 @@ pub(crate) const DOLLARS: &str = "WARPWRIGHT_DOLLARS";
 pub(crate) const HOURS: &str = "WARPWRIGHT_HOURS";
 /// Overrides who judges.
 pub(crate) const EVALUATOR: &str = "WARPWRIGHT_EVALUATOR";
+/// Overrides what runs the kernels.
+pub(crate) const DEVICE: &str = "WARPWRIGHT_DEVICE";
+/// Where programs look for libraries, the driver's among them.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 /// The key and the server of `openai:MODEL`, as every OpenAI client names them.
 pub(crate) const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
 pub(crate) const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
@@ -63,6 +67,20 @@ pub(crate) fn data_folder() -> PathBuf {
 /// Where caches go: `$XDG_CACHE_HOME`, `~/.cache`, or `./.warpwright` without a home.
 pub(crate) fn cache_folder() -> PathBuf {
     folder(CACHE_HOME, ".cache")
+}
+
+/// What a child needs of this environment to find the GPU driver; nothing else goes to a child.
+pub(crate) fn of_gpu_children() -> Vec<(String, String)> {
+    let path = value(LIBRARY_PATH).map(|path| (LIBRARY_PATH.to_owned(), path));
+    path.into_iter().collect()
+}
+
+/// Memory that new processes could have, in bytes, by the kernel's own estimate; 0 if it says none.
+pub(crate) fn memory_available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
 }
 
 /// True when a program may be there: on the path, at an absolute place, or at a relative one, which

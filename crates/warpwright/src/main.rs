@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod embedded;
 mod environment;
+mod gpus;
 mod handed;
 mod limits;
 mod live;
@@ -15,6 +16,7 @@ mod outcome;
 mod progress;
 mod providers;
 mod selector;
+mod selftest;
 mod settings;
 mod signals;
 mod terminal;
@@ -28,7 +30,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == sandbox::CHILD_COMMAND) {
         let kind = arguments.next().unwrap_or_default();
-        return sandbox::inside::serve(&kind.to_string_lossy(), runner::run_child);
+        sandbox::inside::serve(&kind.to_string_lossy(), runner::run_child);
     }
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,

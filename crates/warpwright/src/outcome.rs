@@ -97,6 +97,11 @@ pub(crate) fn bad_input(why: impl fmt::Display) -> anyhow::Error {
     BadInput(why.to_string()).into()
 }
 
+/// An error that says that this machine lacks something.
+pub(crate) fn not_available(why: impl fmt::Display) -> anyhow::Error {
+    JudgeError::NotAvailable(why.to_string()).into()
+}
+
 /// Prints an error or the closing JSON, and gives the exit code.
 pub(crate) fn finish(result: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     let outcome = result.unwrap_or_else(|error| {

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use store::RunKind;
 
 use crate::cli::{Cli, RunArgs};
+use crate::gpus::DeviceSetting;
 use crate::outcome::bad_input;
 use crate::settings::file::FileSettings;
 use crate::settings::model::ModelSetting;
@@ -48,6 +49,13 @@ pub(crate) struct RunSettings {
     /// The prompt files that replace the built-in ones.
     pub(crate) prompts: Option<PathBuf>,
     pub(crate) evaluator: EvaluatorSetting,
+    /// What runs the kernels; runs of older versions had the simulator only.
+    #[serde(default = "simulator")]
+    pub(crate) device: DeviceSetting,
+}
+
+fn simulator() -> DeviceSetting {
+    DeviceSetting::Sim
 }
 
 /// One task of a run.
@@ -82,6 +90,10 @@ pub(crate) struct Places {
     pub(crate) ledger: PathBuf,
     pub(crate) cache: PathBuf,
     pub(crate) toolchain: Choice,
+    /// What runs the kernels, by flag or environment.
+    pub(crate) asked_device: Option<DeviceSetting>,
+    /// The same, resolved.
+    pub(crate) device: DeviceSetting,
     pub(crate) file: FileSettings,
     /// Where the settings file is, if there is one.
     pub(crate) file_path: Option<PathBuf>,
@@ -103,17 +115,17 @@ impl Places {
             Some("any") => Choice::Any,
             Some(path) => Choice::Path(PathBuf::from(path)),
         };
-        if let Some(device) = file.judge.device.as_deref().filter(|device| *device != "sim") {
-            return Err(bad_input(format!(
-                "judge.device = \"{device}\": this version runs kernels on the simulator only; \
-                 write \"sim\""
-            )));
-        }
+        let of_file = file.judge.device.as_deref().map(|text| {
+            text.parse::<DeviceSetting>().map_err(|why| bad_input(format!("judge.device: {why}")))
+        });
+        let of_file = of_file.transpose()?;
         let ledger = cli.ledger.clone().or_else(|| file.store.ledger.clone());
         let cache = cli.cache.clone().or_else(|| file.store.cache.clone());
         Ok(Self {
             ledger: ledger.unwrap_or_else(|| environment::data_folder().join("ledger.db")),
             cache: cache.unwrap_or_else(environment::cache_folder),
+            asked_device: cli.device.clone(),
+            device: cli.device.clone().or(of_file).unwrap_or_default(),
             toolchain,
             file,
             file_path,
@@ -124,13 +136,19 @@ impl Places {
 
 impl RunSettings {
     /// A run of one task with one model and nothing else.
-    pub(crate) fn simple(task: &str, model: ModelSetting, attempts_max: u32) -> Self {
+    pub(crate) fn simple(
+        task: &str,
+        model: ModelSetting,
+        attempts_max: u32,
+        device: DeviceSetting,
+    ) -> Self {
         Self {
             models: vec![model],
             operators: vec![OperatorSetting::named(task)],
             budget: Budget::of_attempts(attempts_max),
             prompts: None,
             evaluator: EvaluatorSetting::Local,
+            device,
         }
     }
 
@@ -203,6 +221,7 @@ pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<Res
         budget,
         prompts: prompts.map(std::path::absolute).transpose()?,
         evaluator: evaluator_setting(evaluator.or(places.file.judge.evaluator.as_ref()))?,
+        device: places.device.clone(),
     };
     settings.check_prices()?;
     Ok(ResolvedRun { settings, tasks })

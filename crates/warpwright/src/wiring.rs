@@ -9,7 +9,7 @@ use anyhow::Context;
 use device::toolchain::{self, Toolchain};
 use fleet::FolderEvaluator;
 use fleet::archive::Conditions;
-use judge::{Evaluator, Judge, JudgeConfig, RunSeed};
+use judge::{Evaluator, GpuConfig, Judge, JudgeConfig, RunSeed};
 use llm::{Model, ReplayModel};
 use pipeline::device_facts::DeviceFacts;
 use pipeline::limits::{PLAN_BYTES_MAX, REPLY_BYTES_MAX, SOURCE_BYTES_MAX};
@@ -21,6 +21,7 @@ use pipeline::transcript::{self, Entry, Usage};
 use rustix::process::{Signal, getpid, kill_process};
 use store::{RunId, Store};
 
+use crate::gpus::{self, DeviceSetting};
 use crate::limits::{PROMPT_FILE_BYTES_MAX, TASK_FILE_BYTES_MAX, TASK_FILES_MAX};
 use crate::outcome::bad_input;
 use crate::settings::model::ModelSetting;
@@ -147,18 +148,30 @@ fn describe_step(step: &toolchain::Progress) -> String {
     }
 }
 
-/// The judge on this machine's device: in this version the simulator.
-pub(crate) fn judge(toolchain: &Toolchain) -> anyhow::Result<Judge> {
-    judge_for(toolchain, DeviceFacts::simulated_h200())
+/// The judge on the device that was asked for; a card whose ceilings are not known is measured.
+pub(crate) fn judge(
+    places: &Places,
+    setting: &DeviceSetting,
+    toolchain: &Toolchain,
+) -> anyhow::Result<Judge> {
+    match gpus::chosen(places, setting)? {
+        None => judge_for(toolchain, DeviceFacts::simulated_h200(), None),
+        Some(sheets) => gpus::judge_of(toolchain, gpus::measured(places, toolchain, sheets)?),
+    }
 }
 
-/// A judge on a simulated device.
-pub(crate) fn judge_for(toolchain: &Toolchain, device: DeviceFacts) -> anyhow::Result<Judge> {
+/// A judge that builds for `device` and runs on `gpus`, or on the simulator.
+pub(crate) fn judge_for(
+    toolchain: &Toolchain,
+    device: DeviceFacts,
+    gpus: Option<GpuConfig>,
+) -> anyhow::Result<Judge> {
     Ok(Judge::new(JudgeConfig {
         program: std::env::current_exe().context("where this program is")?,
         toolchain: serde_json::to_value(toolchain)?,
         toolchain_id: toolchain.id.clone(),
         device,
+        gpus,
     }))
 }
 

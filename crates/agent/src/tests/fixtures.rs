@@ -41,6 +41,7 @@ impl World {
             prompts_hash: "prompts",
             tasks: &[NewTask::of(&task, &files)],
             device: &DeviceFacts::simulated_h200(),
+            gpus: &[],
         };
         let run = store.start_run(&new).await.unwrap();
         store.close().await;
@@ -62,6 +63,7 @@ impl World {
             toolchain: serde_json::Value::Null,
             toolchain_id: "nvrtc".to_owned(),
             device: DeviceFacts::simulated_h200(),
+            gpus: None,
         }));
         let prompts = read_files("prompts", false).into_iter();
         let texts = prompts.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap()));

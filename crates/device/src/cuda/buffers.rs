@@ -5,9 +5,9 @@
 use std::rc::Rc;
 
 use super::driver::{CallError, Mapping, Primary, Stream};
+use super::faults;
 use super::placement::{Layout, Placement, changed};
-use super::{Breach, faults};
-use crate::execute::{Buffer, DeviceError};
+use crate::execute::{Breach, Buffer, DeviceError};
 
 #[derive(Debug)]
 struct Owned {

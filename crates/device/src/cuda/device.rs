@@ -15,8 +15,8 @@ use super::driver::{CallError, Function, Geometry, Module, Primary, Stream, enco
 use super::legality::{EntryFacts, Limits};
 use super::{Context, CudaError, Placement, faults, legality};
 use crate::execute::{
-    Access, Buffer, Device, DeviceError, Fault, Image, KernelLaunch, LaunchEnd, Launched, LoadEnd,
-    TensorMap, TensorMapEnd,
+    Access, Breach, Buffer, Device, DeviceError, Fault, Image, KernelLaunch, LaunchEnd, Launched,
+    LoadEnd, TensorMap, TensorMapEnd,
 };
 use crate::limits::{POLL_SLEEP_MAX, POLL_SLEEP_MIN, POLL_SPIN};
 
@@ -34,16 +34,6 @@ pub struct CudaDevice {
     launch_deadline: Duration,
     /// The first fault that any call showed.
     fault: RefCell<Option<(Fault, String)>>,
-}
-
-/// Bytes outside of buffers that changed, on one side of one buffer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Breach {
-    pub buffer: String,
-    /// From the buffer's first byte to the first byte that changed.
-    pub offset: i64,
-    /// How many bytes changed on this side.
-    pub bytes: u64,
 }
 
 #[derive(Debug)]
@@ -121,15 +111,6 @@ impl CudaDevice {
     pub fn synchronise(&mut self) -> Result<LaunchEnd, DeviceError> {
         self.wait()?;
         Ok(self.faulted().unwrap_or(LaunchEnd::Completed))
-    }
-
-    /// Bytes outside of buffers that changed since the buffers were made.
-    ///
-    /// # Errors
-    /// Breakage, or a launch that has faulted.
-    pub fn breaches(&self) -> Result<Vec<Breach>, DeviceError> {
-        self.usable()?;
-        Ok(self.buffers.breaches(&self.stream)?)
     }
 
     /// Queues the filling of a buffer.
@@ -378,6 +359,15 @@ impl Device for CudaDevice {
             None => self.synchronise()?,
         };
         Ok(Launched { end, counters: None, remarks: Vec::new(), printed: String::new() })
+    }
+
+    fn breaches(&self) -> Result<Vec<Breach>, DeviceError> {
+        self.usable()?;
+        Ok(self.buffers.breaches(&self.stream)?)
+    }
+
+    fn is_simulated(&self) -> bool {
+        false
     }
 
     fn encode_tensor_map(&mut self, map: &TensorMap<'_>) -> Result<TensorMapEnd, DeviceError> {

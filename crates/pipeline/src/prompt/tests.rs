@@ -92,6 +92,7 @@ fn report(cases: Vec<CaseReport>, score: Score) -> Report {
         cases,
         score,
         notes: Vec::new(),
+        gpu: None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
+use pipeline::hardware::HardwareSheet;
 use sqlx::SqliteConnection;
 
 use super::{artifact, to_json};
@@ -55,6 +56,33 @@ pub(crate) async fn put_device(work: &mut Work, facts: &DeviceFacts) -> Result<S
         .execute(work.connection())
         .await?;
     Ok(id.to_string())
+}
+
+/// Stores what is known of one card unless it is there already; returns its id.
+pub(crate) async fn put_sheet(work: &mut Work, sheet: &HardwareSheet) -> Result<String> {
+    let json = to_json("the hardware sheet", sheet)?;
+    let id = Digest::of_parts("gpu", &[json.as_bytes()]);
+    let query = "INSERT INTO device (id, uuid, model, driver, sheet, created_us, origin)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING";
+    sqlx::query(query)
+        .bind(id.as_str())
+        .bind(&sheet.uuid)
+        .bind(&sheet.facts.model)
+        .bind(&sheet.driver)
+        .bind(json)
+        .bind(work.now_us)
+        .bind(work.origin.to_string())
+        .execute(work.connection())
+        .await?;
+    Ok(id.to_string())
+}
+
+/// The model of a stored device.
+pub(crate) async fn device_model(connection: &mut SqliteConnection, id: &str) -> Result<String> {
+    let query = "SELECT model FROM device WHERE id = $1";
+    let model: Option<String> =
+        sqlx::query_scalar(query).bind(id).fetch_optional(connection).await?;
+    model.ok_or_else(|| StoreError::damaged(format!("device {id} is missing")))
 }
 
 /// Name and content of each file, each with its length in front.

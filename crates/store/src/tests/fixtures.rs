@@ -115,6 +115,7 @@ pub(super) async fn start_run_with(store: &Store, toolchain_id: &str) -> Result<
         prompts_hash: "prompts",
         tasks: &[NewTask { hash: &hash, name: "sum", files: &files }],
         device: &device,
+        gpus: &[],
     };
     store.start_run(&new).await
 }
@@ -193,6 +194,7 @@ pub(super) fn report(load_sectors: f64) -> Report {
         kernels: facts().entries,
         cases: Vec::new(),
         notes: Vec::new(),
+        gpu: None,
         score: Score::Estimated(Estimate::new(&counters, &device, [1, 2])),
     }
 }

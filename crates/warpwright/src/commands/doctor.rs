@@ -4,6 +4,8 @@ use device::toolchain;
 use judge::CancelFlag;
 use llm::{Llm, LlmError, Reply, Request, complete};
 use pipeline::attempt::Mode;
+use pipeline::device_facts::DeviceFacts;
+use pipeline::hardware::HardwareSheet;
 use pipeline::price::Price;
 use pipeline::prompt::{Message, MessageRole, Prompt};
 use pipeline::reply::fences;
@@ -13,7 +15,7 @@ use crate::commands::status::dollars;
 use crate::outcome::{Exit, Outcome};
 use crate::settings::Places;
 use crate::settings::model::ModelSetting;
-use crate::{embedded, terminal, wiring};
+use crate::{embedded, gpus, terminal, wiring};
 
 /// Longest answer to the one question, in tokens: about a cent with most models.
 const PROBE_TOKENS_MAX: u64 = 2_000;
@@ -71,17 +73,50 @@ pub(crate) async fn perform(places: &Places) -> anyhow::Result<Outcome> {
     let named = compiler.as_ref().map(|t| format!("NVRTC {} ({})", t.version, t.id));
     findings.report("CUDA compiler", named);
     match &compiler {
-        Ok(found) => findings.report("compile and simulate in children", golden(found).await),
+        Ok(found) => findings.report("compile and simulate in children", golden(found, None).await),
         Err(_) => Findings::remark("compile and simulate in children: needs the compiler"),
     }
     findings.report("ledger", ledger(places).await);
-    Findings::remark("GPU: this version runs kernels on the simulator only");
+    gpu_findings(places, compiler.as_ref().ok(), &mut findings).await;
     Ok(findings.outcome())
 }
 
+/// What GPUs there are, and whether the reference gives the golden values on them. None is only
+/// missing where one was asked for.
+async fn gpu_findings(
+    places: &Places,
+    compiler: Option<&toolchain::Toolchain>,
+    findings: &mut Findings,
+) {
+    let sheets = match gpus::chosen(places, &places.device) {
+        Ok(Some(sheets)) => sheets,
+        Ok(None) => return Findings::remark("GPU: none is used; kernels run on the simulator"),
+        Err(error) => return findings.bad("GPU", &format!("{error:#}")),
+    };
+    for sheet in &sheets {
+        let facts = &sheet.facts;
+        let known = if sheet.ceilings.is_some() { "ceilings measured" } else { "not measured yet" };
+        Findings::good(&format!(
+            "GPU: {} ({}), driver {}, {known}, {}",
+            facts.model, facts.arch, sheet.driver, sheet.uuid
+        ));
+    }
+    if let Some(compiler) = compiler {
+        let checked = golden(compiler, Some(sheets)).await;
+        findings.report("compile and run on the GPU in children", checked);
+    }
+}
+
 /// Runs the reference of the built-in task on its golden case, in real children.
-async fn golden(found: &toolchain::Toolchain) -> Result<String, String> {
-    let judge = wiring::judge(found).map_err(|error| error.to_string())?;
+async fn golden(
+    found: &toolchain::Toolchain,
+    gpus: Option<Vec<HardwareSheet>>,
+) -> Result<String, String> {
+    let judge = match gpus {
+        None => wiring::judge_for(found, DeviceFacts::simulated_h200(), None),
+        Some(sheets) => gpus::judge_of(found, sheets),
+    };
+    let judge = judge.map_err(|error| error.to_string())?;
     let loaded = wiring::load_task(embedded::DEMO_TASK).map_err(|error| error.to_string())?;
     let checked = tokio::task::spawn_blocking(move || {
         judge.check_golden(&loaded.task, &CancelFlag::default())

@@ -16,7 +16,7 @@ use crate::settings::model::ModelSetting;
 use crate::settings::{self, Places, ResolvedRun, RunSettings};
 use crate::signals::StopSignals;
 use crate::wiring::{self, Parts};
-use crate::{embedded, progress, terminal};
+use crate::{embedded, gpus, progress, terminal};
 
 /// Attempts of the demo: as many as its transcript holds.
 const DEMO_ATTEMPTS: u32 = 6;
@@ -26,9 +26,14 @@ pub(crate) async fn demo(places: &Places) -> anyhow::Result<Outcome> {
     terminal::line(
         "The loop on the task softmax_rows: prompt, reply, compile, run, compare, store.",
     );
-    terminal::line("Kernels run on the built-in simulator (no GPU); replies are hand-written.\n");
+    terminal::line(match gpus::chosen(places, &places.device)? {
+        None => "Kernels run on the built-in simulator (no GPU); replies are hand-written.\n",
+        Some(_) => "Kernels run on this machine's GPU; replies are hand-written.\n",
+    });
     let tasks = vec![wiring::load_task(embedded::DEMO_TASK)?];
-    let settings = RunSettings::simple(embedded::DEMO_TASK, ModelSetting::Demo, DEMO_ATTEMPTS);
+    let device = places.device.clone();
+    let settings =
+        RunSettings::simple(embedded::DEMO_TASK, ModelSetting::Demo, DEMO_ATTEMPTS, device);
     start(places, ResolvedRun { settings, tasks }, None).await
 }
 
@@ -37,8 +42,8 @@ pub(crate) async fn run(places: &Places, args: &RunArgs) -> anyhow::Result<Outco
     let resolved = settings::resolve_run(places, args)?;
     if let Some(operator) = resolved.settings.operators.iter().find(|it| it.target.is_some()) {
         terminal::note(&format!(
-            "the target of `{}` is stored but cannot be reached here: it is a measured speed-up, \
-             and the simulator measures none",
+            "the target of `{}` is stored but nothing acts on it yet: it is a speed-up over a \
+             baseline, and none is measured",
             operator.task
         ));
     }
@@ -79,7 +84,7 @@ pub(crate) async fn begin(
     // Bad input must be known before a run is stored.
     let models = models(&settings)?;
     let toolchain = wiring::toolchain(places)?;
-    let mut judge = wiring::judge(&toolchain)?;
+    let mut judge = wiring::judge(places, &settings.device, &toolchain)?;
     for loaded in &tasks {
         judge = prove_reference(judge, &loaded.task).await?;
     }
@@ -97,6 +102,7 @@ pub(crate) async fn begin(
             prompts_hash: templates.hash().as_str(),
             tasks: &new_tasks,
             device: &judge.config().device,
+            gpus: judge.config().gpus.as_ref().map_or(&[][..], |gpus| &gpus.sheets),
         })
         .await?;
     let lock = store.lock_run(&run)?;
@@ -128,7 +134,8 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
         tasks.push(wiring::parse_task(store.task_files(&task.hash).await?)?);
     }
     let seed = wiring::stored_seed(&store, &run).await?;
-    let judge = wiring::judge(&toolchain)?;
+    let judge = wiring::judge(places, &settings.device, &toolchain)?;
+    check_device(&store, &row, &judge).await?;
     // Bad input must be known before it is stored.
     let models = wiring::models(&settings)?;
     if args.models.is_empty() {
@@ -163,6 +170,9 @@ fn resumed_settings(
         )));
     }
     settings::budget::change(&mut settings.budget, &args.budget)?;
+    if let Some(device) = &places.asked_device {
+        settings.device = device.clone();
+    }
     if let Some(evaluator) = &args.evaluator {
         settings.evaluator = settings::evaluator_setting(Some(evaluator))?;
     }
@@ -207,6 +217,19 @@ fn check_same(row: &RunRow, toolchain_id: &str, prompts_hash: &str) -> anyhow::R
         }
     }
     Ok(())
+}
+
+/// Attempts on another device are not comparable.
+async fn check_device(store: &Store, row: &RunRow, judge: &Judge) -> anyhow::Result<()> {
+    let (then, now) = (store.device_model(&row.device_id).await?, &judge.config().device.model);
+    if then == *now {
+        return Ok(());
+    }
+    Err(bad_input(format!(
+        "run {} was judged on {then}, here it would be {now}: name the device with --device, or \
+         start a new run",
+        row.id
+    )))
 }
 
 /// Drives a run to its end.
@@ -305,7 +328,9 @@ pub(crate) fn attempt_line(attempt: &AttemptRow) -> String {
     };
     let report = attempt.judgement.as_ref().and_then(|judgement| judgement.report.as_ref());
     let mut detail = match report.map(|report| &report.score) {
-        Some(score @ Score::Estimated(_)) if verdict.is_correct() => score.describe(),
+        Some(score @ (Score::Estimated(_) | Score::Measured(_))) if verdict.is_correct() => {
+            score.describe()
+        }
         _ => verdict.detail.lines().next().unwrap_or_default().to_owned(),
     };
     if let Some(report) = report.filter(|report| verdict.is_correct() && !report.notes.is_empty()) {

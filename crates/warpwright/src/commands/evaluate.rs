@@ -50,7 +50,12 @@ async fn one(places: &Places, args: &EvaluateArgs, path: &Path) -> anyhow::Resul
     let loaded = wiring::load_task(&args.task)?;
     let task = loaded.task.spec.name.clone();
     let path = std::path::absolute(path)?;
-    let settings = RunSettings::simple(&args.task, ModelSetting::Candidate { task, path }, 1);
+    let settings = RunSettings::simple(
+        &args.task,
+        ModelSetting::Candidate { task, path },
+        1,
+        places.device.clone(),
+    );
     let resolved = ResolvedRun { settings, tasks: vec![loaded] };
     drive::start(places, resolved, args.seed.as_deref()).await
 }
@@ -81,7 +86,8 @@ async fn many(
 ) -> anyhow::Result<Outcome> {
     let loaded = wiring::load_task(&args.task)?;
     let task = loaded.task.spec.name.clone();
-    let settings = RunSettings::simple(&args.task, ModelSetting::Lines, KERNELS_MAX);
+    let settings =
+        RunSettings::simple(&args.task, ModelSetting::Lines, KERNELS_MAX, places.device.clone());
     let resolved = ResolvedRun { settings, tasks: vec![loaded] };
     let replies = ReplayModel::empty(wiring::A_PERSON);
     let model = Model::Replay(replies.clone());

@@ -1,6 +1,7 @@
 //! `report`: a run in Markdown or JSON.
 
 use pipeline::attempt::Attempt;
+use pipeline::report::Score;
 use pipeline::template::fence;
 use serde_json::{Value, json};
 use store::{RunSummary, Store, TaskSummary};
@@ -44,8 +45,7 @@ fn as_markdown(summary: &RunSummary, parts: &[TaskPart<'_>]) -> String {
         format!("# {}", run.tasks_in_words()),
         String::new(),
         format!("Run `{}`, {}. Device: {}.", run.id, state(summary), device(parts)),
-        "Scores are counts from the simulator: estimates, never times and no claim of speed."
-            .to_owned(),
+        scores_in_words(parts).to_owned(),
     ];
     if parts.len() > 1 {
         lines.push("\n| task | attempts | correct | best |\n|---|--:|--:|---|".to_owned());
@@ -72,6 +72,16 @@ fn as_markdown(summary: &RunSummary, parts: &[TaskPart<'_>]) -> String {
         dollars(bookings.lost.nusd)
     ));
     terminal::plain(&lines.join("\n"))
+}
+
+/// What the scores of a run mean, and what they do not.
+fn scores_in_words(parts: &[TaskPart<'_>]) -> &'static str {
+    let mut attempts = parts.iter().flat_map(|part| &part.attempts);
+    if attempts.any(|attempt| matches!(attempt.score(), Score::Measured(_))) {
+        "Times are those of the search stage, with a cold cache: they rank, and claim no speed-up."
+    } else {
+        "Scores are counts from the simulator: estimates, never times and no claim of speed."
+    }
 }
 
 fn overview_row(part: &TaskPart<'_>) -> String {

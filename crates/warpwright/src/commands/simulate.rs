@@ -63,7 +63,7 @@ pub(crate) async fn perform(places: &Places, args: SimulateArgs) -> anyhow::Resu
     check_results(&args, &declared)?;
     let toolchain = wiring::toolchain(places)?;
     let session = Session {
-        judge: wiring::judge_for(&toolchain, device.clone())?,
+        judge: wiring::judge_for(&toolchain, device.clone(), None)?,
         declarations: kernel_declarations(&source),
         file: args.source.display().to_string(),
         args,

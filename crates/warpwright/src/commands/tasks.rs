@@ -36,7 +36,7 @@ pub(crate) async fn check(places: &Places, names: &[String]) -> anyhow::Result<O
     let mut worst = Tier::Proven;
     for name in names {
         let loaded = wiring::load_task(&name)?;
-        let judge = wiring::judge(&toolchain)?;
+        let judge = wiring::judge(places, &places.device, &toolchain)?;
         let seed = wiring::fresh_seed()?;
         let checked =
             tokio::task::spawn_blocking(move || check_task(&judge, &loaded.task, &seed)).await?;

@@ -14,7 +14,7 @@ use crate::{terminal, wiring};
 /// Works on a folder until it is empty, a deadline, or a signal.
 pub(crate) async fn perform(places: &Places, args: &WorkerArgs) -> anyhow::Result<Outcome> {
     let toolchain = wiring::toolchain(places)?;
-    let judge = wiring::judge(&toolchain)?;
+    let judge = wiring::judge(places, &places.device, &toolchain)?;
     let folder = std::path::absolute(&args.folder)?;
     let mut worker = Worker::open(&folder, judge).map_err(bad_input)?;
     let (stop, cancel) = (CancelFlag::new(), CancelFlag::new());

@@ -1,6 +1,6 @@
 //! Numbers of the live lines in few characters.
 
-use pipeline::report::Score;
+use pipeline::report::{Score, microseconds};
 use pipeline::verdict::Kind;
 use store::Bookings;
 
@@ -35,6 +35,9 @@ pub(super) fn best(seq: u32, score: &Score) -> String {
         Score::None => format!("best #{seq}"),
         Score::Estimated(estimate) => {
             format!("best #{seq} (estimate: {:.3e} sectors)", estimate.sectors)
+        }
+        Score::Measured(measured) => {
+            format!("best #{seq} ({} µs)", microseconds(measured.cold.median_ns))
         }
     }
 }

@@ -269,10 +269,10 @@ const SECTIONS: &[Section] = &[
         settings: &[
             setting(
                 "device",
-                "\"sim\"",
-                "sim",
-                "",
-                "What runs the kernels: sim, the built-in PTX simulator",
+                "\"auto\"",
+                "auto",
+                "`--device`, WARPWRIGHT_DEVICE",
+                "What runs the kernels: sim, cuda:N, cuda:all, or auto for GPUs where there are some",
             ),
             setting(
                 "evaluator",

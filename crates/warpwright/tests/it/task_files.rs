@@ -23,6 +23,7 @@ fn judge() -> Judge {
         toolchain: serde_json::to_value(&found).unwrap(),
         toolchain_id: found.id.clone(),
         device: DeviceFacts::simulated_h200(),
+        gpus: None,
     })
 }
 

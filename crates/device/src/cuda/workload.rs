@@ -1,0 +1,96 @@
+//! Launches of known length, to compare clocks: short and long copies, and arithmetic.
+//!
+//! Each sample is taken with a flushed cache; without a gate it can also run under a profiler,
+//! which waits for each launch. Start at [`clock_series`].
+
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use super::driver::Geometry;
+use super::harness::{Arg, Entry};
+use super::timer::{THREADS, tiles};
+use super::{Context, CudaDevice, Placement, Timer};
+use crate::execute::{Access, Device, DeviceError, LaunchEnd};
+use crate::limits::HARNESS_DEADLINE;
+
+/// How many series there are.
+pub const CLOCK_SERIES: usize = 5;
+/// Bytes that each copy reads; as many are written. About 5 µs to 5 ms on an H200.
+const COPIES: [u64; 4] = [8 << 20, 64 << 20, 512 << 20, 10 << 30];
+/// Rounds of multiply-adds of the series that moves no memory.
+const FMA_ROUNDS: u32 = 8_000;
+const SAMPLES: u32 = 15;
+const WARM_UP_MS: u32 = 100;
+
+/// Times of one kernel, net of the events, in nanoseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClockSeries {
+    pub name: String,
+    pub elapsed_ns: Vec<f64>,
+}
+
+/// Takes every series, in an order that never changes.
+///
+/// # Errors
+/// Too little memory, or breakage.
+pub fn clock_series(
+    context: &Rc<Context>,
+    harness_cubin: &[u8],
+    gated: bool,
+) -> Result<Vec<ClockSeries>, DeviceError> {
+    let mut device = CudaDevice::new(context, HARNESS_DEADLINE, Placement::Lower)?;
+    let mut timer = Timer::new(&mut device, context, harness_cubin)?;
+    let bytes = COPIES.into_iter().max().unwrap_or(0);
+    let to = device.allocate("clock.to", bytes, Access::ReadWrite)?;
+    let from = device.allocate("clock.from", bytes, Access::ReadWrite)?;
+    device.fill(from, 0x5a)?;
+    timer.spin_clock(&mut device, WARM_UP_MS)?;
+    device.synchronise()?;
+    let pair_ns = if gated { timer.event_overhead_ns(&mut device, 50)? as f64 } else { 0.0 };
+    let mut all = Vec::new();
+    for bytes in COPIES {
+        let args = [Arg::Long(to.address), Arg::Long(from.address), Arg::Long(bytes / 16)];
+        let plan = (Entry::Copy, tiles(bytes / 16), args.to_vec());
+        let name = format!("copy of {} MiB", bytes >> 20);
+        all.push(series(&mut device, &mut timer, name, &plan, gated, pair_ns)?);
+    }
+    let blocks = 2 * u32::try_from(context.info().sm_count).unwrap_or(1).max(1);
+    let args =
+        [Arg::Long(timer.sink()), Arg::Word(FMA_ROUNDS), Arg::Float(0.999), Arg::Float(0.001)];
+    let plan = (Entry::Fma, Geometry::line(blocks, 4 * THREADS), args.to_vec());
+    let name = "multiply-adds".to_owned();
+    all.push(series(&mut device, &mut timer, name, &plan, gated, pair_ns)?);
+    Ok(all)
+}
+
+type Plan = (Entry, Geometry, Vec<Arg>);
+
+fn series(
+    device: &mut CudaDevice,
+    timer: &mut Timer,
+    name: String,
+    plan: &Plan,
+    gated: bool,
+    pair_ns: f64,
+) -> Result<ClockSeries, DeviceError> {
+    let mut elapsed_ns = Vec::new();
+    for _ in 0..SAMPLES {
+        timer.flush(device)?;
+        if gated {
+            let queue = |timer: &mut Timer, device: &mut CudaDevice| {
+                timer.queue(device, plan.0, &plan.1, &plan.2)
+            };
+            let sample = timer.gated(device, queue)?;
+            elapsed_ns.push(sample.elapsed_ns as f64 - pair_ns);
+        } else {
+            timer.queue(device, plan.0, &plan.1, &plan.2)?;
+            match device.synchronise()? {
+                LaunchEnd::Completed => elapsed_ns.push(0.0),
+                end => return Err(DeviceError::Failed(format!("the workload: {end:?}"))),
+            }
+        }
+    }
+    Ok(ClockSeries { name, elapsed_ns })
+}

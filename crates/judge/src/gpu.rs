@@ -1,0 +1,376 @@
+//! The GPUs of this machine: one exclusive lease each, health after trouble, quarantine.
+//!
+//! A lease is a slot of this process and a lock on a file that is named by the card's UUID, so that
+//! two processes of any kind never use one card at once. Nothing here talks to a driver: children
+//! do. Start at [`GpuPool::lease`].
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use pipeline::hardware::HardwareSheet;
+use pipeline::report::GpuState;
+use rustix::fs::{FlockOperation, flock};
+use sandbox::wire::{ProbeReport, ProbeRequest, Slice};
+use sandbox::{CancelFlag, ChildKind, Memfd};
+
+use crate::children::ChildEnd;
+use crate::limits::{HEALTH_TRIES_MAX, HEALTH_WAIT, LEASE_POLL, PROBE_LIMITS};
+use crate::{Judge, JudgeError};
+
+/// The GPUs that a judge may use, all of one model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GpuConfig {
+    pub sheets: Vec<HardwareSheet>,
+    /// Where the lock files are; the same folder for every process of this machine.
+    pub lock_folder: PathBuf,
+    /// How long the kernels of one run of a candidate may take before they count as hung.
+    pub launch_deadline_ms: u64,
+    /// Variables that a child needs to find the driver.
+    pub environment: Vec<(String, String)>,
+    /// Sealed inputs and expected outputs that are kept in memory, in bytes.
+    pub case_cache_bytes_max: u64,
+}
+
+/// Which cards are in use, and which are out of service.
+#[derive(Debug)]
+pub(crate) struct GpuPool {
+    slots: Mutex<Vec<Slot>>,
+    freed: Condvar,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Slot {
+    Free,
+    Leased,
+    Parked(String),
+}
+
+/// One card, held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease<'a> {
+    pool: &'a GpuPool,
+    index: usize,
+    pub(crate) sheet: &'a HardwareSheet,
+    pub(crate) config: &'a GpuConfig,
+    /// Locked; the lock ends with it.
+    _file: File,
+}
+
+impl GpuPool {
+    pub(crate) fn new(count: usize) -> Self {
+        Self { slots: Mutex::new(vec![Slot::Free; count]), freed: Condvar::new() }
+    }
+
+    /// Waits for a card.
+    ///
+    /// # Errors
+    /// Every card is parked, a lock file cannot be made, or the wait was cancelled.
+    pub(crate) fn lease<'a>(
+        &'a self,
+        config: &'a GpuConfig,
+        cancel: &CancelFlag,
+    ) -> Result<Lease<'a>, JudgeError> {
+        let mut slots = self.slots();
+        loop {
+            if cancel.is_cancelled() {
+                return Err(JudgeError::Cancelled);
+            }
+            if slots.iter().all(|slot| matches!(slot, Slot::Parked(_))) {
+                return Err(JudgeError::NotAvailable(all_parked(&slots)));
+            }
+            for index in 0..slots.len() {
+                if slots[index] == Slot::Free
+                    && let Some(file) = lock_of(config, index)?
+                {
+                    slots[index] = Slot::Leased;
+                    let sheet = &config.sheets[index];
+                    return Ok(Lease { pool: self, index, sheet, config, _file: file });
+                }
+            }
+            let waited = self.freed.wait_timeout(slots, LEASE_POLL);
+            slots = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Cards that are out of service, with the reason.
+    pub(crate) fn parked(&self, config: &GpuConfig) -> Vec<(String, String)> {
+        let slots = self.slots();
+        let pairs = slots.iter().zip(&config.sheets).filter_map(|(slot, sheet)| match slot {
+            Slot::Parked(why) => Some((sheet.uuid.clone(), why.clone())),
+            Slot::Free | Slot::Leased => None,
+        });
+        pairs.collect()
+    }
+
+    /// A poisoned lock only means that another evaluation panicked while it held plain words.
+    fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lease<'_> {
+    /// Takes the card out of service for as long as this process lives.
+    pub(crate) fn park(&self, why: &str) {
+        self.pool.slots()[self.index] = Slot::Parked(why.to_owned());
+    }
+
+    /// The environment of a child on this card.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        let own = [
+            ("CUDA_VISIBLE_DEVICES", self.sheet.uuid.as_str()),
+            // Everything is loaded before the first launch is timed.
+            ("CUDA_MODULE_LOADING", "EAGER"),
+            // Nothing that a candidate causes is kept on a disk.
+            ("CUDA_CACHE_DISABLE", "1"),
+        ];
+        let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        self.config.environment.iter().cloned().chain(own).collect()
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let mut slots = self.pool.slots();
+        if slots[self.index] == Slot::Leased {
+            slots[self.index] = Slot::Free;
+        }
+        self.pool.freed.notify_all();
+    }
+}
+
+fn all_parked(slots: &[Slot]) -> String {
+    let whys = slots.iter().filter_map(|slot| match slot {
+        Slot::Parked(why) => Some(why.as_str()),
+        Slot::Free | Slot::Leased => None,
+    });
+    let whys: Vec<_> = whys.collect();
+    if whys.is_empty() {
+        return "no GPU is given to this judge".to_owned();
+    }
+    format!("every GPU is out of service: {}", whys.join("; "))
+}
+
+/// The lock of a card; `None` while another process holds it.
+fn lock_of(config: &GpuConfig, index: usize) -> Result<Option<File>, JudgeError> {
+    let name = format!("warpwright-{}.lock", config.sheets[index].uuid);
+    let path = config.lock_folder.join(name);
+    let failed = |error: std::io::Error| {
+        JudgeError::NotAvailable(format!("lock file {}: {error}", path.display()))
+    };
+    // Another user's processes lock the same file, so everybody may open it.
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    let open = |create| {
+        let mut options = OpenOptions::new();
+        options.read(true).create(create).write(create).mode(0o666).custom_flags(flags);
+        options.open(&path)
+    };
+    let file = open(false).or_else(|_| open(true)).map_err(failed)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+/// What an evaluation must say of the card's state; empty when it was quiet.
+pub(crate) fn interference(before: Option<&GpuState>, after: Option<&GpuState>) -> Option<String> {
+    let foreign = [before, after].into_iter().flatten().map(|state| state.foreign_processes).max();
+    match foreign {
+        Some(count) if count > 0 => {
+            Some(format!("{count} other process(es) used the GPU: its time is not taken"))
+        }
+        Some(_) | None => None,
+    }
+}
+
+impl Judge {
+    /// A card for one child, where this judge has cards.
+    pub(crate) fn lease(&self, cancel: &CancelFlag) -> Result<Option<Lease<'_>>, JudgeError> {
+        let config = self.config.gpus.as_ref();
+        config.map(|config| self.pool.lease(config, cancel)).transpose()
+    }
+
+    /// Cards that are out of service since they failed a health probe, with the reason.
+    #[must_use]
+    pub fn parked_gpus(&self) -> Vec<(String, String)> {
+        self.config.gpus.as_ref().map_or_else(Vec::new, |config| self.pool.parked(config))
+    }
+
+    /// After a fault, a kill or a timeout: true when the card works, else it is parked.
+    pub(crate) fn check_health(
+        &self,
+        lease: &Lease<'_>,
+        cancel: &CancelFlag,
+    ) -> Result<bool, JudgeError> {
+        let mut last = "no answer".to_owned();
+        for attempt in 0..HEALTH_TRIES_MAX {
+            if attempt > 0 {
+                // The driver may still be clearing up after the process that was killed.
+                std::thread::sleep(HEALTH_WAIT);
+            }
+            match self.health_once(lease, cancel)? {
+                None => return Ok(true),
+                Some(why) => last = why,
+            }
+        }
+        lease.park(&format!("{}: {last}", lease.sheet.uuid));
+        Ok(false)
+    }
+
+    fn health_once(
+        &self,
+        lease: &Lease<'_>,
+        cancel: &CancelFlag,
+    ) -> Result<Option<String>, JudgeError> {
+        let harness = self.harness(cancel)?;
+        let slice = Slice { bulk: 0, offset: 0, bytes: harness.bytes() as u64 };
+        let request = ProbeRequest::Health { harness: slice };
+        match self.probe(&request, &[&*harness], lease, cancel) {
+            Ok(ProbeReport::Health(found)) => Ok(found),
+            Ok(_) => Ok(Some("the probe answered something else".to_owned())),
+            Err(JudgeError::Cancelled) => Err(JudgeError::Cancelled),
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
+
+    /// One probe on a leased card.
+    pub(crate) fn probe(
+        &self,
+        request: &ProbeRequest,
+        bulk: &[&Memfd],
+        lease: &Lease<'_>,
+        cancel: &CancelFlag,
+    ) -> Result<ProbeReport, JudgeError> {
+        let kind = ChildKind::Probe;
+        let end = self.call(kind, request, bulk, &PROBE_LIMITS, Some(lease), cancel)?;
+        reported(end)
+    }
+
+    /// The cubin of the program's own kernels, compiled once.
+    pub(crate) fn harness(&self, cancel: &CancelFlag) -> Result<Arc<Memfd>, JudgeError> {
+        if let Some(found) = &*crate::cases::lock(&self.harness) {
+            return Ok(Arc::clone(found));
+        }
+        let build = self.compile_harness(cancel)?;
+        if let Some(verdict) = &build.verdict {
+            let why = format!("the harness did not compile: {verdict}: {}", verdict.detail);
+            return Err(JudgeError::Child { child: "build", why });
+        }
+        let cubin = Arc::new(sealed("harness", &build.cubin)?);
+        *crate::cases::lock(&self.harness) = Some(Arc::clone(&cubin));
+        Ok(cubin)
+    }
+}
+
+/// Bytes in a memory that nobody can write any more.
+pub(crate) fn sealed(name: &str, bytes: &[u8]) -> Result<Memfd, JudgeError> {
+    let mut memfd = Memfd::create(name, bytes.len().max(1))?;
+    memfd.fill(0, bytes)?;
+    memfd.seal_write()?;
+    Ok(memfd)
+}
+
+/// A probe's report; any other end means that the card or this program is broken.
+pub(crate) fn reported(end: ChildEnd<ProbeReport>) -> Result<ProbeReport, JudgeError> {
+    let child = "probe";
+    match end {
+        ChildEnd::Reported(report) => Ok(report),
+        ChildEnd::TimedOut => {
+            Err(JudgeError::Child { child, why: "it did not answer in time".to_owned() })
+        }
+        ChildEnd::Crashed(why) | ChildEnd::Killed(why) | ChildEnd::Broken(why) => {
+            Err(JudgeError::Child { child, why })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use pipeline::device_facts::DeviceFacts;
+    use pipeline::hardware::{HardwareSheet, SHEET_VERSION};
+    use sandbox::CancelFlag;
+
+    use super::{GpuConfig, GpuPool};
+    use crate::JudgeError;
+
+    fn config(folder: &std::path::Path, count: usize) -> GpuConfig {
+        let sheet = |index| HardwareSheet {
+            version: SHEET_VERSION,
+            uuid: format!("GPU-test-{index}"),
+            driver: "1".to_owned(),
+            cuda_version: 13000,
+            facts: DeviceFacts::simulated_h200(),
+            ceilings: None,
+        };
+        GpuConfig {
+            sheets: (0..count).map(sheet).collect(),
+            lock_folder: folder.to_owned(),
+            launch_deadline_ms: 1000,
+            environment: Vec::new(),
+            case_cache_bytes_max: 1 << 20,
+        }
+    }
+
+    #[test]
+    fn a_card_has_one_holder_also_between_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path(), 2);
+        // Two pools are two processes: the lock file is all that they share.
+        let (here, there) = (GpuPool::new(2), GpuPool::new(2));
+        let cancel = CancelFlag::default();
+        let first = here.lease(&config, &cancel).unwrap();
+        let second = there.lease(&config, &cancel).unwrap();
+        assert_ne!(first.sheet.uuid, second.sheet.uuid);
+        cancel.cancel();
+        assert!(matches!(here.lease(&config, &cancel), Err(JudgeError::Cancelled)));
+        drop(second);
+        let third = here.lease(&config, &CancelFlag::default()).unwrap();
+        assert_ne!(first.sheet.uuid, third.sheet.uuid);
+    }
+
+    #[test]
+    fn never_two_at_once_and_everybody_gets_a_turn() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Arc::new(config(folder.path(), 2));
+        let pool = Arc::new(GpuPool::new(2));
+        let held = Arc::new(AtomicUsize::new(0));
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let (config, pool, held) =
+                    (Arc::clone(&config), Arc::clone(&pool), Arc::clone(&held));
+                std::thread::spawn(move || {
+                    let lease = pool.lease(&config, &CancelFlag::default()).unwrap();
+                    assert!(held.fetch_add(1, Ordering::SeqCst) < 2);
+                    std::thread::sleep(Duration::from_millis(5));
+                    held.fetch_sub(1, Ordering::SeqCst);
+                    drop(lease);
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_parked_card_is_never_leased_again_and_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path(), 2);
+        let pool = GpuPool::new(2);
+        let cancel = CancelFlag::default();
+        pool.lease(&config, &cancel).unwrap().park("GPU-test-0: wrong checksum");
+        let lease = pool.lease(&config, &cancel).unwrap();
+        assert_eq!(lease.sheet.uuid, "GPU-test-1");
+        lease.park("GPU-test-1: no answer");
+        drop(lease);
+        assert_eq!(pool.parked(&config).len(), 2);
+        let end = pool.lease(&config, &cancel).unwrap_err().to_string();
+        assert!(end.contains("wrong checksum") && end.contains("no answer"), "{end}");
+    }
+}

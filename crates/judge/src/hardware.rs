@@ -1,0 +1,136 @@
+//! What GPUs there are, and what one of them can do: probes in children, never in this process.
+
+use std::path::Path;
+
+use pipeline::hardware::{Ceilings, HardwareSheet};
+use sandbox::wire::{ProbeReport, ProbeRequest, Slice};
+use sandbox::{CancelFlag, ChildKind};
+
+use crate::children::Call;
+use crate::gpu::{Lease, reported, sealed};
+use crate::limits::{PATTERN_BYTES, PROBE_LIMITS};
+use crate::{Judge, JudgeError};
+
+/// Lists the GPUs of this machine, without ceilings. Needs no lease: no context is made.
+///
+/// # Errors
+/// [`JudgeError::NotAvailable`] without a driver or GPU.
+pub fn find_gpus(
+    program: &Path,
+    environment: &[(String, String)],
+) -> Result<Vec<HardwareSheet>, JudgeError> {
+    let call = Call { program, kind: ChildKind::Probe, limits: &PROBE_LIMITS, environment };
+    let end = call.perform(&ProbeRequest::List, &[], &CancelFlag::default())?;
+    match reported(end)? {
+        ProbeReport::Gpus(sheets) => Ok(sheets),
+        _ => Err(unexpected()),
+    }
+}
+
+/// What a probe says while it works.
+pub type Probing<'a> = &'a dyn Fn(&str);
+
+impl Judge {
+    /// Measures every card of this judge, one after the other; each is leased meanwhile.
+    ///
+    /// # Errors
+    /// A card that cannot be measured.
+    pub fn measure_gpus(
+        &self,
+        probing: Probing<'_>,
+        cancel: &CancelFlag,
+    ) -> Result<Vec<HardwareSheet>, JudgeError> {
+        let mut sheets: Vec<HardwareSheet> = Vec::new();
+        let mut held = Vec::new();
+        // Cards that were measured stay leased, so that each lease gives another one.
+        for _ in self.config.gpus.iter().flat_map(|gpus| &gpus.sheets) {
+            let Some(lease) = self.lease(cancel)? else { break };
+            probing(&format!("measuring {} ({})", lease.sheet.facts.model, lease.sheet.uuid));
+            let ceilings = self.measure(&lease, cancel)?;
+            sheets.push(HardwareSheet { ceilings: Some(ceilings), ..lease.sheet.clone() });
+            held.push(lease);
+        }
+        Ok(sheets)
+    }
+
+    fn measure(&self, lease: &Lease<'_>, cancel: &CancelFlag) -> Result<Ceilings, JudgeError> {
+        let harness = self.harness(cancel)?;
+        let slice = Slice { bulk: 0, offset: 0, bytes: harness.bytes() as u64 };
+        let request = ProbeRequest::Ceilings { harness: slice };
+        let ProbeReport::Ceilings(ceilings) = self.probe(&request, &[&*harness], lease, cancel)?
+        else {
+            return Err(unexpected());
+        };
+        Ok(Ceilings { memory_scrubbed: self.memory_is_scrubbed(lease, cancel)?, ..ceilings })
+    }
+
+    /// One process leaves a pattern in memory, the next one looks for it.
+    fn memory_is_scrubbed(
+        &self,
+        lease: &Lease<'_>,
+        cancel: &CancelFlag,
+    ) -> Result<bool, JudgeError> {
+        let bytes = PATTERN_BYTES;
+        self.probe(&ProbeRequest::LeavePattern { bytes }, &[], lease, cancel)?;
+        let harness = self.harness(cancel)?;
+        let slice = Slice { bulk: 0, offset: 0, bytes: harness.bytes() as u64 };
+        let request = ProbeRequest::ScanForPattern { bytes, harness: slice };
+        match self.probe(&request, &[&*harness], lease, cancel)? {
+            ProbeReport::PatternFound(words) => Ok(words == 0),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The cubin of the program's own kernels.
+    ///
+    /// # Errors
+    /// A compiler that fails on them.
+    pub fn harness_cubin(&self, cancel: &CancelFlag) -> Result<Vec<u8>, JudgeError> {
+        Ok(self.harness(cancel)?.map()?.to_vec())
+    }
+
+    /// Does something with a card that nobody else uses meanwhile.
+    ///
+    /// # Errors
+    /// No card to be had.
+    pub fn with_gpu<T>(
+        &self,
+        cancel: &CancelFlag,
+        work: impl FnOnce(&HardwareSheet) -> T,
+    ) -> Result<T, JudgeError> {
+        let lease = self.lease(cancel)?;
+        let lease = lease.ok_or_else(|| JudgeError::NotAvailable("no GPU".to_owned()))?;
+        Ok(work(lease.sheet))
+    }
+
+    /// Runs one test of the suite that every device must pass, in a process of its own.
+    ///
+    /// # Errors
+    /// A child that gives no report; what the test found is the value.
+    pub fn conformance(
+        &self,
+        test: &str,
+        ptx: &[u8],
+        cubin: &[u8],
+        cancel: &CancelFlag,
+    ) -> Result<Option<String>, JudgeError> {
+        let lease = self.lease(cancel)?;
+        let lease = lease.ok_or_else(|| JudgeError::NotAvailable("no GPU".to_owned()))?;
+        let whole = |bulk, bytes: &[u8]| Slice { bulk, offset: 0, bytes: bytes.len() as u64 };
+        let request = ProbeRequest::Conformance {
+            test: test.to_owned(),
+            ptx: whole(0, ptx),
+            cubin: whole(1, cubin),
+        };
+        let bulk = [sealed("ptx", ptx)?, sealed("cubin", cubin)?];
+        match self.probe(&request, &[&bulk[0], &bulk[1]], &lease, cancel)? {
+            ProbeReport::Conformance(failure) => Ok(failure),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+fn unexpected() -> JudgeError {
+    let why = "it answered another question".to_owned();
+    JudgeError::Child { child: "probe", why }
+}

@@ -1,0 +1,91 @@
+//! The headline case: counted on a sample of blocks by the simulator, timed on a GPU.
+
+mod counted;
+mod timed;
+
+use pipeline::report::{CaseReport, Score};
+use sandbox::wire::{SampleCase, WindowRequest};
+use sandbox::{CancelFlag, Memfd};
+
+use crate::evaluate::Evaluation;
+use crate::{Judge, JudgeError};
+pub(crate) use timed::TimedHeadline;
+
+/// What is done with the headline case here.
+pub(crate) enum Headline<'a> {
+    /// `None` where the simulator cannot hold it.
+    Counted(Option<SampleCase>),
+    Timed(Box<TimedHeadline<'a>>),
+    /// Nothing, and why.
+    Untimed(String),
+}
+
+/// What came of the headline.
+pub(crate) struct Concluded {
+    pub(crate) score: Score,
+    pub(crate) cases: Vec<CaseReport>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Default for Concluded {
+    fn default() -> Self {
+        Self { score: Score::None, cases: Vec::new(), notes: Vec::new() }
+    }
+}
+
+impl Concluded {
+    /// Nothing but a remark.
+    pub(crate) fn note(why: String) -> Self {
+        Self { notes: vec![why], ..Self::default() }
+    }
+}
+
+impl Headline<'_> {
+    pub(crate) fn sample(&self) -> Option<SampleCase> {
+        match self {
+            Self::Counted(sample) => sample.clone(),
+            Self::Timed(_) | Self::Untimed(_) => None,
+        }
+    }
+
+    /// `first_bulk` is the index of the first of [`Headline::bulk`] in the request.
+    pub(crate) fn window_request(
+        &self,
+        evaluation: &Evaluation<'_>,
+        first_bulk: u32,
+    ) -> Option<WindowRequest> {
+        match self {
+            Self::Timed(timed) => Some(timed.request(evaluation, first_bulk)),
+            Self::Counted(_) | Self::Untimed(_) => None,
+        }
+    }
+
+    pub(crate) fn bulk(&self) -> Vec<&Memfd> {
+        match self {
+            Self::Timed(timed) => timed.bulk(),
+            Self::Counted(_) | Self::Untimed(_) => Vec::new(),
+        }
+    }
+
+    /// Forbids writing to what the candidate's child wrote.
+    pub(crate) fn seal(&self) -> Result<(), JudgeError> {
+        match self {
+            Self::Timed(timed) => timed.seal(),
+            Self::Counted(_) | Self::Untimed(_) => Ok(()),
+        }
+    }
+}
+
+impl Judge {
+    /// What is to be done with the headline case of a task.
+    pub(crate) fn headline<'a>(
+        &self,
+        evaluation: &Evaluation<'a>,
+        cancel: &CancelFlag,
+    ) -> Result<Headline<'a>, JudgeError> {
+        match &self.config.gpus {
+            None => Ok(Headline::Counted(self.sample_case(evaluation))),
+            Some(gpus) => self.timed_headline(evaluation, gpus, cancel),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The headline on a GPU: a window of timed samples, each on verified outputs.
+//!
+//! Content 0 is drawn from D1 and timed; content 1 comes from the family's other distribution and
+//! is mixed in, so that no call can lean on the one before it. A sample counts when its outputs, or
+//! outputs with the same keyed hash, were copied out and passed the comparison.
+
+use std::sync::Arc;
+
+use pipeline::check::OutputCheck;
+use pipeline::hardware::HardwareSheet;
+use pipeline::inputs::{Distribution, Poison};
+use pipeline::launch::ResolvedPlan;
+use pipeline::plan::form::Lifetime;
+use pipeline::report::{CaseReport, CaseStatus, Measured, Score};
+use pipeline::task::spec::{Case, Input, Output};
+use pipeline::timing::{Sample, Window, combined_hash, output_key, summary};
+use pipeline::verdict::Reason;
+use sandbox::wire::{
+    InputTensor, OutputTensor, RunEnd, Slice, SlotContent, VerifyItem, WindowRequest, WindowResult,
+};
+use sandbox::{CancelFlag, Memfd};
+
+use super::{Concluded, Headline};
+use crate::cases::{CaseData, Tensors, output_sizes};
+use crate::decide::{check_status, run_failure, words};
+use crate::evaluate::Evaluation;
+use crate::gpu::{GpuConfig, interference};
+use crate::limits::{FLOOR_SHARE_MIN, SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN};
+use crate::reference::EMPTY;
+use crate::trials::{Checks, Compared, verify_items};
+use crate::{Judge, JudgeError};
+
+/// Contents of a window.
+const CONTENTS: usize = 2;
+
+/// The headline case, ready to be timed.
+pub(crate) struct TimedHeadline<'a> {
+    case: &'a Case,
+    plan: ResolvedPlan,
+    contents: [(Distribution, Arc<CaseData>); CONTENTS],
+    /// Room for slots of outputs, one after the other; places are those in the first one.
+    outputs: Tensors,
+    slots: u32,
+    slot_bytes: u64,
+    window: Window,
+    harness: Arc<Memfd>,
+}
+
+impl Judge {
+    pub(super) fn timed_headline<'a>(
+        &self,
+        evaluation: &Evaluation<'a>,
+        gpus: &GpuConfig,
+        cancel: &CancelFlag,
+    ) -> Result<Headline<'a>, JudgeError> {
+        let spec = &evaluation.task.spec;
+        let broken = |why: String| JudgeError::Reference { task: spec.name.clone(), why };
+        let case = spec.headline().ok_or_else(|| broken("it has no headline".to_owned()))?;
+        let plan = match self.resolve(evaluation, &case.dims) {
+            Ok(plan) => plan,
+            Err(error) => return Ok(Headline::Untimed(error.to_string())),
+        };
+        let sizes = output_sizes(spec, &case.dims).map_err(broken)?;
+        let aligned = sizes.iter().map(|(_, bytes)| bytes.next_multiple_of(TENSOR_ALIGN));
+        let slot_bytes: u64 = aligned.sum();
+        let slots = (SLOTS_BYTES_MAX / slot_bytes.max(1)).min(u64::from(SLOTS_MAX)) as u32;
+        if (slots as usize) < CONTENTS {
+            let why = format!("its outputs of {slot_bytes} bytes are too large to be verified");
+            return Ok(Headline::Untimed(why));
+        }
+        let master = evaluation.seed.master(&case.name, evaluation.index);
+        let content = |distribution| {
+            let data =
+                self.case_data(evaluation.task, &case.dims, distribution, &master, cancel)?;
+            Ok::<_, JudgeError>((distribution, data))
+        };
+        let [first, second] = Distribution::search_pair(&spec.family);
+        let contents = [content(first)?, content(second)?];
+        let set_bytes = contents[0].1.inputs.memfd.bytes() as u64 + slot_bytes + scratch(&plan);
+        let l2_bytes = self.config.device.l2_bytes.unsigned_abs();
+        let l2_bytes = gpus.sheets.first().map_or(l2_bytes, |it| it.facts.l2_bytes.unsigned_abs());
+        let key = master.derive(&format!("window/{}", evaluation.index)).0;
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| key[at + i]));
+        Ok(Headline::Timed(Box::new(TimedHeadline {
+            case,
+            plan,
+            contents,
+            outputs: slots_room(&sizes, slots, slot_bytes)?,
+            slots,
+            slot_bytes,
+            window: Window::search(set_bytes, l2_bytes, [word(0), word(8)]),
+            harness: self.harness(cancel)?,
+        })))
+    }
+}
+
+/// Bytes of a plan's workspaces.
+fn scratch(plan: &ResolvedPlan) -> u64 {
+    let own = plan.workspaces.iter().filter(|it| it.lifetime == Lifetime::Call);
+    own.map(|workspace| workspace.bytes).sum()
+}
+
+fn slots_room(sizes: &[(String, u64)], slots: u32, slot_bytes: u64) -> Result<Tensors, JudgeError> {
+    let rest = (u64::from(slots) - 1) * slot_bytes;
+    let last = ("(more slots)".to_owned(), rest);
+    let mut tensors = Tensors::room("window", sizes.iter().cloned().chain([last]))?;
+    tensors.places.remove("(more slots)");
+    Ok(tensors)
+}
+
+impl TimedHeadline<'_> {
+    /// Harness, inputs of each content, outputs.
+    pub(super) fn bulk(&self) -> Vec<&Memfd> {
+        let mut bulk = vec![&*self.harness];
+        bulk.extend(self.contents.iter().map(|(_, data)| &data.inputs.memfd));
+        bulk.push(&self.outputs.memfd);
+        bulk
+    }
+
+    pub(super) fn seal(&self) -> Result<(), JudgeError> {
+        Ok(self.outputs.memfd.seal_write()?)
+    }
+
+    pub(super) fn request(&self, evaluation: &Evaluation<'_>, first_bulk: u32) -> WindowRequest {
+        let spec = &evaluation.task.spec;
+        let in_place = &evaluation.candidate.plan.in_place;
+        let inputs = |(index, (_, data)): (usize, &(Distribution, Arc<CaseData>))| {
+            let bulk = first_bulk + 1 + index as u32;
+            let tensor = |input: &Input| InputTensor {
+                name: input.name.clone(),
+                data: data.inputs.slice(bulk, &input.name).unwrap_or(EMPTY),
+                writable: in_place.contains(&input.name),
+            };
+            spec.inputs.iter().map(tensor).collect()
+        };
+        let of_outputs = first_bulk + 1 + CONTENTS as u32;
+        let output = |output: &Output| OutputTensor {
+            name: output.name.clone(),
+            dtype: output.dtype,
+            data: self.outputs.slice(of_outputs, &output.name).unwrap_or(EMPTY),
+            initial: None,
+        };
+        WindowRequest {
+            plan: self.plan.clone(),
+            contents: self.contents.iter().enumerate().map(inputs).collect(),
+            outputs: spec.outputs.iter().map(output).collect(),
+            slots: self.slots,
+            slot_bytes: self.slot_bytes,
+            window: self.window.clone(),
+            harness: Slice { bulk: first_bulk, offset: 0, bytes: self.harness.bytes() as u64 },
+        }
+    }
+
+    /// What a comparison needs: the outputs, and what is expected of each content.
+    pub(crate) fn compared_bulk(&self) -> Vec<&Memfd> {
+        let expected = self.contents.iter().map(|(_, data)| &data.expected.memfd);
+        [&self.outputs.memfd].into_iter().chain(expected).collect()
+    }
+
+    /// An item for each output of each slot, in their order.
+    pub(crate) fn verify_items(
+        &self,
+        evaluation: &Evaluation<'_>,
+        window: &WindowResult,
+        first_bulk: u32,
+    ) -> Result<Vec<VerifyItem>, JudgeError> {
+        let mut items = Vec::new();
+        for (slot, held) in (0u64..).zip(&window.slots) {
+            let content = (held.content as usize).min(CONTENTS - 1);
+            let compared = Compared {
+                case: self.case,
+                outputs: &self.outputs,
+                expected: &self.contents[content].1.expected,
+                poison: Poison::Ones,
+            };
+            let mut of_slot = verify_items(evaluation, &compared, 0)?;
+            for (index, item) in of_slot.iter_mut().enumerate() {
+                item.got.bulk = first_bulk;
+                item.got.offset += slot * self.slot_bytes;
+                item.reference.bulk = first_bulk + 1 + content as u32;
+                item.bound = item.bound.map(|bound| Slice { bulk: item.reference.bulk, ..bound });
+                item.hash_key = Some(output_key(self.window.hash_key, index));
+            }
+            items.extend(of_slot);
+        }
+        Ok(items)
+    }
+
+    /// From what a window gave to cases, a score and notes.
+    pub(crate) fn conclude(
+        &self,
+        evaluation: &Evaluation<'_>,
+        sheet: Option<&HardwareSheet>,
+        window: &WindowResult,
+        checks: Checks,
+    ) -> Concluded {
+        let mut concluded = Concluded::default();
+        if let RunEnd::Unsupported(_) = &window.end {
+            let end = words(&window.end);
+            concluded.notes.push(format!("the headline shape could not be timed here: {end}"));
+            return concluded;
+        }
+        if let Some((reason, detail)) = run_failure(window.end.clone()) {
+            let status = CaseStatus::Failed { reason, detail };
+            concluded.cases.push(self.case_report(0, status, Vec::new()));
+            return concluded;
+        }
+        let slots = self.slots_of(evaluation, window, checks);
+        for content in 0..CONTENTS {
+            concluded.cases.push(self.content_report(content, &slots));
+        }
+        if let Some(sheet) = sheet {
+            self.rank(evaluation, sheet, window, &slots, &mut concluded);
+        }
+        concluded
+    }
+
+    /// What each slot holds, with its checks, and whether its hash is the one that was timed.
+    fn slots_of(
+        &self,
+        evaluation: &Evaluation<'_>,
+        window: &WindowResult,
+        checks: Checks,
+    ) -> Vec<CheckedSlot> {
+        let outputs = evaluation.task.spec.outputs.len();
+        let mut of_outputs = checks.checks.into_iter();
+        let mut hashes = checks.hashes.into_iter().flatten();
+        let slot = |held: &SlotContent| {
+            let found: Vec<_> = hashes.by_ref().take(outputs).collect();
+            CheckedSlot {
+                held: *held,
+                checks: of_outputs.by_ref().take(outputs).collect(),
+                is_what_was_timed: combined_hash(&found) == held.hash,
+            }
+        };
+        window.slots.iter().map(slot).collect()
+    }
+
+    fn content_report(&self, content: usize, slots: &[CheckedSlot]) -> CaseReport {
+        let of_content = || slots.iter().filter(|slot| slot.held.content as usize == content);
+        let failed = of_content().find_map(|slot| match slot.status() {
+            CaseStatus::Passed => None,
+            other => Some((other, slot.checks.clone())),
+        });
+        match (failed, of_content().next()) {
+            (Some((status, checks)), _) => self.case_report(content, status, checks),
+            (None, Some(slot)) => {
+                self.case_report(content, CaseStatus::Passed, slot.checks.clone())
+            }
+            (None, None) => self.case_report(content, CaseStatus::NotRun, Vec::new()),
+        }
+    }
+
+    fn case_report(
+        &self,
+        content: usize,
+        status: CaseStatus,
+        checks: Vec<OutputCheck>,
+    ) -> CaseReport {
+        CaseReport {
+            case: self.case.name.clone(),
+            dims: self.case.dims.clone(),
+            distribution: self.contents[content].0,
+            status,
+            checks,
+            counters: None,
+            findings: Vec::new(),
+        }
+    }
+
+    fn rank(
+        &self,
+        evaluation: &Evaluation<'_>,
+        sheet: &HardwareSheet,
+        window: &WindowResult,
+        slots: &[CheckedSlot],
+        concluded: &mut Concluded,
+    ) {
+        if let Some(why) = interference(window.before.as_ref(), window.after.as_ref()) {
+            concluded.notes.push(why);
+            return;
+        }
+        let verified = |sample: &Sample| slots.iter().any(|slot| slot.vouches_for(sample));
+        let pair_ns = window.event_pair_ns;
+        let cold = summary(&window.cold, &verified, pair_ns as u64);
+        let least = self.window.samples_min;
+        let Some(cold) = cold.filter(|cold| cold.samples >= least) else {
+            let why = "too few samples were gated, on a steady clock and verified";
+            concluded.notes.push(format!("the headline shape has no time: {why}"));
+            return;
+        };
+        let floor =
+            sheet.floor(&evaluation.task.spec, self.case, evaluation.candidate.plan.precision);
+        if let Some(floor) = floor
+            && cold.median_ns < FLOOR_SHARE_MIN * floor.ns
+        {
+            concluded.notes.push(format!(
+                "the headline shape is not ranked: {:.0} ns is below the floor of {:.0} ns, which \
+                 no kernel that does the work can be",
+                cold.median_ns, floor.ns
+            ));
+            return;
+        }
+        if cold.dropped > 0 {
+            let (dropped, all) = (cold.dropped, cold.dropped + cold.samples);
+            concluded.notes.push(format!("{dropped} of {all} timed samples were dropped"));
+        }
+        concluded.score = Score::Measured(Measured {
+            device: sheet.facts.model.clone(),
+            uuid: sheet.uuid.clone(),
+            cold,
+            warm: summary(&window.warm, &verified, pair_ns as u64),
+            floor,
+            event_pair_ns: pair_ns,
+        });
+    }
+}
+
+/// Outputs that were copied out and compared.
+struct CheckedSlot {
+    held: SlotContent,
+    checks: Vec<OutputCheck>,
+    is_what_was_timed: bool,
+}
+
+impl CheckedSlot {
+    fn status(&self) -> CaseStatus {
+        match check_status(&self.checks) {
+            CaseStatus::Passed if !self.is_what_was_timed => CaseStatus::Failed {
+                reason: Reason::Mismatch,
+                detail: "what was copied out is not what was hashed after timing".to_owned(),
+            },
+            other => other,
+        }
+    }
+
+    fn vouches_for(&self, sample: &Sample) -> bool {
+        let same = self.held.content == sample.content && self.held.hash == sample.hash;
+        same && matches!(self.status(), CaseStatus::Passed)
+    }
+}

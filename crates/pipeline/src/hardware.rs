@@ -1,0 +1,188 @@
+//! What is known about one GPU: the facts that its driver reports and the ceilings measured on it.
+//!
+//! A sheet belongs to one card under one driver. It gives each result its [`Floor`]: the time below
+//! which no kernel for the task can go on that card. Nothing here measures; the probe child does.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device_facts::DeviceFacts;
+use crate::expression::Expression;
+use crate::scope::Scope;
+use crate::task::spec::{Case, Precision, TaskSpec};
+
+/// Version of the sheet's form, and of the way in which its ceilings are measured.
+pub const SHEET_VERSION: u32 = 1;
+
+/// One GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HardwareSheet {
+    pub version: u32,
+    /// As NVIDIA's tools print it: `GPU-` and a UUID.
+    pub uuid: String,
+    /// Version of the driver, such as `580.159.04`.
+    pub driver: String,
+    /// The newest CUDA that the driver serves, as 1000 × major + 10 × minor.
+    pub cuda_version: i32,
+    pub facts: DeviceFacts,
+    /// `None` until it was measured.
+    pub ceilings: Option<Ceilings>,
+}
+
+/// What a card reached when it did nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ceilings {
+    /// DRAM to DRAM, bytes read plus bytes written per second.
+    pub copy_bytes_per_s: Rate,
+    pub read_bytes_per_s: Rate,
+    pub write_bytes_per_s: Rate,
+    /// Reads that the L2 cache serves.
+    pub l2_read_bytes_per_s: Rate,
+    /// fp32 fused multiply-adds on the plain cores, two operations each.
+    pub fp32_flops_per_s: Rate,
+    /// An empty kernel between two events, less the events, in nanoseconds.
+    pub launch_ns: f64,
+    /// Two events with nothing between them, in nanoseconds.
+    pub event_pair_ns: f64,
+    /// SM clock while they were measured, in Hz.
+    pub sm_clock_hz: f64,
+    /// True when a new process found nothing of what another one had left in memory.
+    pub memory_scrubbed: bool,
+}
+
+/// A measured rate: the median of some repetitions, and the 10th and 90th percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    pub median: f64,
+    pub low: f64,
+    pub high: f64,
+    pub samples: u32,
+}
+
+/// The time below which a task cannot be done on a card, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Floor {
+    pub ns: f64,
+    pub limit: FloorLimit,
+    /// Bytes that must move: each distinct one once.
+    pub bytes: f64,
+    /// Operations that the task counts, in the class of the kernel; 0 where it counts none.
+    pub flops: f64,
+}
+
+/// The resource that gives the floor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FloorLimit {
+    Bandwidth,
+    Arithmetic,
+}
+
+impl Ceilings {
+    /// The fastest that memory was seen to move, reading or copying, in bytes per second.
+    #[must_use]
+    pub fn bandwidth(&self) -> f64 {
+        self.copy_bytes_per_s.median.max(self.read_bytes_per_s.median)
+    }
+}
+
+impl HardwareSheet {
+    /// The floor of a task at one shape for kernels of a precision class; `None` without ceilings.
+    ///
+    /// Arithmetic counts for fp32 only: the peaks of the matrix units are not measured.
+    #[must_use]
+    pub fn floor(&self, spec: &TaskSpec, case: &Case, class: Precision) -> Option<Floor> {
+        let ceilings = self.ceilings?;
+        let bytes = roofline_value(spec, case, &spec.roofline.bytes)?;
+        let flops = spec.roofline.flops.get(&class).filter(|_| class == Precision::Fp32);
+        let flops = flops.map_or(Some(0.0), |text| roofline_value(spec, case, text))?;
+        let memory_ns = 1e9 * bytes / ceilings.bandwidth();
+        let arithmetic_ns = 1e9 * flops / ceilings.fp32_flops_per_s.median;
+        let limit =
+            if arithmetic_ns > memory_ns { FloorLimit::Arithmetic } else { FloorLimit::Bandwidth };
+        Some(Floor { ns: memory_ns.max(arithmetic_ns), limit, bytes, flops })
+    }
+}
+
+impl Floor {
+    /// What a time means in the floor's own unit: `3.46 TB/s` or `41.2 TFLOP/s`.
+    #[must_use]
+    pub fn rate(&self, ns: f64) -> String {
+        let (amount, unit) = match self.limit {
+            FloorLimit::Bandwidth => (self.bytes, "B/s"),
+            FloorLimit::Arithmetic => (self.flops, "FLOP/s"),
+        };
+        let per_ns = amount / ns.max(1.0);
+        if per_ns >= 1e3 {
+            format!("{:.2} T{unit}", per_ns / 1e3)
+        } else {
+            format!("{per_ns:.1} G{unit}")
+        }
+    }
+}
+
+/// Value of a roofline expression of a task at a shape.
+fn roofline_value(spec: &TaskSpec, case: &Case, text: &str) -> Option<f64> {
+    let parsed = Expression::parse(text, &spec.dim_names()).ok()?;
+    parsed.integer(&Scope::of_dims(&case.dims)).ok().map(|value| value as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ceilings, Floor, FloorLimit, HardwareSheet, Rate, SHEET_VERSION};
+    use crate::device_facts::DeviceFacts;
+    use crate::task::spec::Precision;
+
+    fn sheet() -> HardwareSheet {
+        let rate = |median| Rate { median, low: median, high: median, samples: 9 };
+        HardwareSheet {
+            version: SHEET_VERSION,
+            uuid: "GPU-1".to_owned(),
+            driver: "580.1".to_owned(),
+            cuda_version: 13000,
+            facts: DeviceFacts::simulated_h200(),
+            ceilings: Some(Ceilings {
+                copy_bytes_per_s: rate(4e12),
+                read_bytes_per_s: rate(3.9e12),
+                write_bytes_per_s: rate(5e12),
+                l2_read_bytes_per_s: rate(8e12),
+                fp32_flops_per_s: rate(60e12),
+                launch_ns: 2e3,
+                event_pair_ns: 1e3,
+                sm_clock_hz: 1.9e9,
+                memory_scrubbed: true,
+            }),
+        }
+    }
+
+    #[test]
+    fn the_floor_is_the_slower_of_memory_and_arithmetic() {
+        let task = crate::task::tests::softmax();
+        let headline = task.spec.headline().unwrap();
+        let floor = sheet().floor(&task.spec, headline, Precision::Fp32).unwrap();
+        let [rows, cols] = ["rows", "cols"].map(|dim| headline.dims[dim] as f64);
+        assert_eq!(floor.limit, FloorLimit::Bandwidth);
+        assert_eq!(floor.bytes, 8.0 * rows * cols);
+        assert!((floor.ns - floor.bytes / 4e3).abs() < 1e-6 * floor.ns);
+        let unmeasured = HardwareSheet { ceilings: None, ..sheet() };
+        assert_eq!(unmeasured.floor(&task.spec, headline, Precision::Fp32), None);
+        let mut heavy = task.spec.clone();
+        heavy.roofline.flops.insert(Precision::Fp32, "1000 * rows * cols".to_owned());
+        let floor = sheet().floor(&heavy, headline, Precision::Fp32).unwrap();
+        assert_eq!(floor.limit, FloorLimit::Arithmetic);
+        assert!((floor.ns - floor.flops / 60e3).abs() < 1e-6 * floor.ns);
+    }
+
+    #[test]
+    fn rates_are_in_the_unit_of_the_floor() {
+        let floor =
+            Floor { ns: 1.0, limit: FloorLimit::Bandwidth, bytes: 268_435_456.0, flops: 0.0 };
+        assert_eq!(floor.rate(77_500.0), "3.46 TB/s");
+        assert_eq!(floor.rate(1_000_000.0), "268.4 GB/s");
+        let floor = Floor { limit: FloorLimit::Arithmetic, flops: 1.37e11, ..floor };
+        assert_eq!(floor.rate(3_325_242.0), "41.20 TFLOP/s");
+    }
+}

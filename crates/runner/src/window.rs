@@ -1,0 +1,467 @@
+//! Times the headline case on a GPU: performs the operations of a window, whatever they are.
+//!
+//! Every timed output is hashed on the device; outputs whose hash is new are copied out, to be
+//! compared where the candidate never was. Start at [`time`].
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use device::cuda::{self, Context, CudaDevice, Timer};
+use device::execute::{Access, Buffer, Device, DeviceError, Image, LaunchEnd};
+use pipeline::inputs::Poison;
+use pipeline::limits::{MESSAGE_BYTES_MAX, capped};
+use pipeline::plan::form::Lifetime;
+use pipeline::report::GpuState;
+use pipeline::timing::{Operation, Sample, SampleSpec, combined_hash, output_key};
+use sandbox::inside::Inside;
+use sandbox::wire::{RunEnd, Slice, SlotContent, WindowRequest, WindowResult};
+
+use crate::RunnerError;
+use crate::bulk::{Maps, Rooms};
+use crate::limits::{EVENT_PAIRS, YARDSTICK_MS};
+use crate::run::cost;
+use crate::session::{access, run_end};
+use crate::steps::{Bound, DeviceStep, LaunchMode, Names, poison_byte};
+
+/// What a window needs.
+pub(crate) struct Work<'a> {
+    pub(crate) inside: &'a Inside,
+    pub(crate) names: Names<'a>,
+    pub(crate) image: Image<'a>,
+    pub(crate) maps: &'a Maps,
+    pub(crate) request: &'a WindowRequest,
+    pub(crate) before: Before<'a>,
+}
+
+/// The card before this process used it.
+pub(crate) struct Before<'a> {
+    pub(crate) uuid: &'a str,
+    pub(crate) state: Option<GpuState>,
+}
+
+/// The state of a card, of whose processes `own` are ours; `None` where the driver does not tell.
+pub(crate) fn gpu_state(uuid: &str, own: usize) -> Option<GpuState> {
+    let state = cuda::state(uuid).ok()?;
+    Some(GpuState {
+        sm_clock_hz: state.sm_clock_hz,
+        memory_clock_hz: state.memory_clock_hz,
+        temperature_c: state.temperature_c,
+        power_w: state.power_w,
+        throttle: state.throttle,
+        foreign_processes: state.processes.len().saturating_sub(own) as u32,
+    })
+}
+
+/// Times the plan of the request.
+pub(crate) fn time(
+    work: &Work<'_>,
+    context: &Rc<Context>,
+    device: CudaDevice,
+    rooms: &mut Rooms,
+) -> Result<WindowResult, RunnerError> {
+    let mut window = Running {
+        device,
+        work,
+        sets: Vec::new(),
+        contents: Vec::new(),
+        result: WindowResult {
+            end: RunEnd::Completed,
+            cold: Vec::new(),
+            warm: Vec::new(),
+            event_pair_ns: 0.0,
+            slots: Vec::new(),
+            before: work.before.state.clone(),
+            after: None,
+            cost: Vec::new(),
+        },
+        seen: BTreeSet::new(),
+    };
+    match window.run(context, rooms) {
+        Ok(None) => {}
+        Ok(Some(end)) => window.result.end = end,
+        Err(RunnerError::NotAvailable(why)) => window.result.end = RunEnd::Unsupported(why),
+        Err(error) => return Err(error),
+    }
+    window.result.after = gpu_state(work.before.uuid, 1);
+    let Running { device, result, .. } = window;
+    // As after every run of a GPU: the process ends at once.
+    std::mem::forget(device);
+    Ok(result)
+}
+
+/// A buffer set with the plan's steps for it.
+struct Set<'a> {
+    bound: Bound,
+    prepare: Vec<DeviceStep<'a>>,
+    steps: Vec<DeviceStep<'a>>,
+}
+
+struct Running<'a> {
+    device: CudaDevice,
+    work: &'a Work<'a>,
+    sets: Vec<Set<'a>>,
+    /// The inputs of each content, in the order of the request.
+    contents: Vec<Vec<Buffer>>,
+    result: WindowResult,
+    /// Content and hash of outputs that were copied out.
+    seen: BTreeSet<(u32, [u64; 2])>,
+}
+
+/// A step of the window that did not complete.
+type Ended = Option<RunEnd>;
+
+impl Running<'_> {
+    fn run(&mut self, context: &Rc<Context>, rooms: &mut Rooms) -> Result<Ended, RunnerError> {
+        let started = Instant::now();
+        if let Some(end) = self.prepare_device()? {
+            return Ok(Some(end));
+        }
+        let harness = self.work.maps.get(self.work.request.harness)?;
+        let mut timer = Timer::new(&mut self.device, context, harness)?;
+        self.note("upload", started);
+        let started = Instant::now();
+        timer.spin_clock(&mut self.device, YARDSTICK_MS)?;
+        let pair = timer.event_overhead_ns(&mut self.device, EVENT_PAIRS)?;
+        self.result.event_pair_ns = pair as f64;
+        if let Some(end) = self.warm_up()? {
+            return Ok(Some(end));
+        }
+        self.note("warm_up", started);
+        let started = Instant::now();
+        if let Some(end) = self.samples(&mut timer, rooms)? {
+            return Ok(Some(end));
+        }
+        self.note("samples", started);
+        self.side_effects(&mut timer)
+    }
+
+    fn note(&mut self, part: &str, started: Instant) {
+        self.result.cost.push(cost(part, started));
+    }
+
+    /// Loads the module, uploads every content, makes the buffer sets.
+    fn prepare_device(&mut self) -> Result<Ended, RunnerError> {
+        let work = self.work;
+        let plan = &work.request.plan;
+        let entries = work.names.entries_of(plan)?;
+        if let device::execute::LoadEnd::Unsupported { what, .. } =
+            self.device.load(&work.image, &entries)?
+        {
+            return Ok(Some(RunEnd::Unsupported(capped(&what, MESSAGE_BYTES_MAX))));
+        }
+        for content in &work.request.contents {
+            let mut buffers = Vec::new();
+            for input in content {
+                let data = work.maps.get(input.data)?;
+                let name = format!("content of {}", input.name);
+                let buffer = self.device.allocate(&name, input.data.bytes, Access::ReadOnly);
+                let buffer = buffer.map_err(no_room)?;
+                self.device.upload(buffer, 0, data)?;
+                buffers.push(buffer);
+            }
+            self.contents.push(buffers);
+        }
+        for _ in 0..work.request.window.sets {
+            if let Some(end) = self.make_set()? {
+                return Ok(Some(end));
+            }
+        }
+        Ok(None)
+    }
+
+    fn make_set(&mut self) -> Result<Ended, RunnerError> {
+        let work = self.work;
+        let plan = &work.request.plan;
+        let mut bound = Bound::default();
+        for input in work.request.contents.first().into_iter().flatten() {
+            let access = access(input.writable);
+            bound
+                .allocate(&mut self.device, &input.name, input.data.bytes, access)
+                .map_err(no_room_of)?;
+        }
+        for output in &work.request.outputs {
+            bound
+                .allocate(&mut self.device, &output.name, output.data.bytes, Access::ReadWrite)
+                .map_err(no_room_of)?;
+        }
+        match bound.make_workspaces(&mut self.device, plan, Poison::Ones) {
+            Err(RunnerError::Device(error @ DeviceError::Allocate { .. })) => {
+                let sets = work.request.window.sets;
+                let why = format!("{error} (timing needs {sets} sets of all buffers)");
+                return Ok(Some(RunEnd::Refused(capped(&why, MESSAGE_BYTES_MAX))));
+            }
+            other => other?,
+        }
+        if let Some(end) = bound.make_maps(&mut self.device, plan)? {
+            return Ok(Some(end));
+        }
+        let prepare = work.names.steps(&plan.prepare, &bound)?;
+        let steps = work.names.steps(&plan.steps, &bound)?;
+        self.sets.push(Set { bound, prepare, steps });
+        Ok(None)
+    }
+
+    /// Runs the plan until the clocks are up; the first calls also find what cannot run at all.
+    fn warm_up(&mut self) -> Result<Ended, RunnerError> {
+        let window = &self.work.request.window;
+        for set in 0..window.sets {
+            self.refill(&SampleSpec { set, content: 0 })?;
+            self.poison(set)?;
+        }
+        let started = Instant::now();
+        let least = Duration::from_millis(u64::from(window.warm_up_ms));
+        for round in 0u32.. {
+            if let Some(end) = self.queue_plan(round % window.sets)? {
+                return Ok(Some(end));
+            }
+            if let Some(end) = self.wait()? {
+                return Ok(Some(end));
+            }
+            if started.elapsed() >= least {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    fn samples(&mut self, timer: &mut Timer, rooms: &mut Rooms) -> Result<Ended, RunnerError> {
+        let window = &self.work.request.window;
+        let started = Instant::now();
+        let budget = Duration::from_millis(u64::from(window.budget_ms));
+        for (index, spec) in (0u32..).zip(&window.cold_samples) {
+            if index >= window.samples_min && started.elapsed() >= budget {
+                break;
+            }
+            match self.sample(timer, rooms, &window.cold_operations, spec)? {
+                Ok(sample) => self.result.cold.push(sample),
+                Err(end) => return Ok(Some(end)),
+            }
+        }
+        let spec = SampleSpec { set: 0, content: 0 };
+        self.refill(&spec)?;
+        for index in 0..window.warm_samples {
+            if index >= 1 && started.elapsed() >= 2 * budget {
+                break;
+            }
+            match self.sample(timer, rooms, &window.warm_operations, &spec)? {
+                Ok(sample) => self.result.warm.push(sample),
+                Err(end) => return Ok(Some(end)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Performs the operations of one sample in their order.
+    fn sample(
+        &mut self,
+        timer: &mut Timer,
+        rooms: &mut Rooms,
+        operations: &[Operation],
+        spec: &SampleSpec,
+    ) -> Result<Result<Sample, RunEnd>, RunnerError> {
+        let mut sample = None;
+        for operation in operations {
+            let end = match operation {
+                Operation::Refill => self.refill(spec)?,
+                Operation::Poison => self.poison(spec.set)?,
+                Operation::ScrubShared => done(timer.scrub_shared(&mut self.device, 0xff))?,
+                Operation::FlushCache => done(timer.flush(&mut self.device))?,
+                Operation::CloseGate => done(timer.close_gate(&mut self.device))?,
+                Operation::StartEvent => done(timer.start(&mut self.device))?,
+                Operation::Plan => self.queue_plan(spec.set)?,
+                Operation::StopEvent => done(timer.stop(&mut self.device))?,
+                Operation::HashOutputs => self.hash_outputs(timer, spec.set)?,
+                Operation::OpenGate => done(timer.open_gate())?,
+                Operation::Wait => match self.finish(timer, rooms, spec)? {
+                    Ok(found) => {
+                        sample = Some(found);
+                        None
+                    }
+                    Err(end) => Some(end),
+                },
+            };
+            if let Some(end) = end {
+                return Ok(Err(end));
+            }
+        }
+        let sample = sample.ok_or_else(|| RunnerError::Request("no wait in a sample".to_owned()));
+        sample.map(Ok)
+    }
+
+    fn finish(
+        &mut self,
+        timer: &mut Timer,
+        rooms: &mut Rooms,
+        spec: &SampleSpec,
+    ) -> Result<Result<Sample, RunEnd>, RunnerError> {
+        if let Some(end) = self.wait()? {
+            return Ok(Err(end));
+        }
+        let timed = timer.sample()?;
+        let hash = combined_hash(&timer.hashes()?);
+        self.copy_out(rooms, spec, hash)?;
+        Ok(Ok(Sample {
+            content: spec.content,
+            elapsed_ns: timed.elapsed_ns,
+            sm_clock_hz: timed.sm_clock_hz,
+            ungated: timed.gate_timed_out,
+            hash,
+        }))
+    }
+
+    /// Copies the outputs to the next slot if nothing of that content and hash was copied yet.
+    fn copy_out(
+        &mut self,
+        rooms: &mut Rooms,
+        spec: &SampleSpec,
+        hash: [u64; 2],
+    ) -> Result<(), RunnerError> {
+        let request = self.work.request;
+        let slot = self.result.slots.len() as u64;
+        let known = self.seen.contains(&(spec.content, hash));
+        if known || slot >= u64::from(request.slots) {
+            return Ok(());
+        }
+        for output in &request.outputs {
+            let offset = output.data.offset + slot * request.slot_bytes;
+            let room = rooms.room(self.work.inside, Slice { offset, ..output.data })?;
+            let buffer = self.set(spec.set)?.bound.buffer(&output.name)?;
+            self.device.download(buffer, room)?;
+        }
+        self.seen.insert((spec.content, hash));
+        self.result.slots.push(SlotContent { content: spec.content, hash });
+        Ok(())
+    }
+
+    fn set(&self, set: u32) -> Result<&Set<'_>, RunnerError> {
+        let found = self.sets.get(set as usize);
+        found.ok_or_else(|| RunnerError::Request(format!("no buffer set {set}")))
+    }
+
+    /// Copies a content into a set's inputs, then prepares what the plan keeps.
+    fn refill(&mut self, spec: &SampleSpec) -> Result<Ended, RunnerError> {
+        let work = self.work;
+        let named = work.request.contents.first().into_iter().flatten();
+        let content = self.contents.get(spec.content as usize).cloned().unwrap_or_default();
+        for (input, from) in named.zip(content) {
+            let to = self.set(spec.set)?.bound.buffer(&input.name)?;
+            self.device.copy_async(to, from)?;
+        }
+        let set = spec.set as usize;
+        let prepare = self.sets.get(set).map_or(0, |set| set.prepare.len());
+        if prepare == 0 {
+            return Ok(None);
+        }
+        let plan = &work.request.plan;
+        let bytes =
+            self.set(spec.set)?.bound.workspace_bytes(plan, Poison::Ones, &Lifetime::Prepared)?;
+        for (buffer, byte) in bytes {
+            self.device.fill_async(buffer, byte)?;
+        }
+        queue(&mut self.device, &self.sets[set].prepare)
+    }
+
+    fn poison(&mut self, set: u32) -> Result<Ended, RunnerError> {
+        let work = self.work;
+        let bound = &self.set(set)?.bound;
+        let mut fills = bound.workspace_bytes(&work.request.plan, Poison::Ones, &Lifetime::Call)?;
+        for output in &work.request.outputs {
+            fills.push((bound.buffer(&output.name)?, poison_byte(Poison::Ones)));
+        }
+        for (buffer, byte) in fills {
+            self.device.fill_async(buffer, byte)?;
+        }
+        Ok(None)
+    }
+
+    fn queue_plan(&mut self, set: u32) -> Result<Ended, RunnerError> {
+        self.set(set)?;
+        queue(&mut self.device, &self.sets[set as usize].steps)
+    }
+
+    fn hash_outputs(&mut self, timer: &mut Timer, set: u32) -> Result<Ended, RunnerError> {
+        let request = self.work.request;
+        for (index, output) in request.outputs.iter().enumerate() {
+            let buffer = self.set(set)?.bound.buffer(&output.name)?;
+            let key = output_key(request.window.hash_key, index);
+            timer.hash(&mut self.device, buffer, output.data.bytes, key)?;
+        }
+        Ok(None)
+    }
+
+    fn wait(&mut self) -> Result<Ended, RunnerError> {
+        Ok(ended(self.device.synchronise()?))
+    }
+
+    /// Writes beside buffers, and inputs that are not what they were filled with.
+    fn side_effects(&mut self, timer: &mut Timer) -> Result<Ended, RunnerError> {
+        if let Some(breach) = self.device.breaches()?.first() {
+            return Ok(Some(RunEnd::OutOfBounds(breach.to_string())));
+        }
+        let request = self.work.request;
+        let inputs = request.contents.first().into_iter().flatten().enumerate();
+        for (index, input) in inputs.filter(|(_, input)| !input.writable) {
+            let key = request.window.hash_key;
+            for content in &self.contents {
+                timer.hash(&mut self.device, content[index], input.data.bytes, key)?;
+            }
+            for set in &self.sets {
+                let buffer = set.bound.buffer(&input.name)?;
+                timer.hash(&mut self.device, buffer, input.data.bytes, key)?;
+            }
+            if let Some(end) = self.wait()? {
+                return Ok(Some(end));
+            }
+            let mut hashes = timer.hashes()?;
+            let of_sets = hashes.split_off(self.contents.len());
+            if !of_sets.iter().all(|hash| hashes.contains(hash)) {
+                let what = format!("the input `{}` was changed at the headline shape", input.name);
+                return Ok(Some(RunEnd::ReadOnlyWrite(what)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Queues steps without waiting for them.
+fn queue(device: &mut CudaDevice, steps: &[DeviceStep<'_>]) -> Result<Ended, RunnerError> {
+    let mode = LaunchMode { poison: Poison::Ones, reversed: false, sampled_blocks: None };
+    for step in steps {
+        match step {
+            DeviceStep::Memset { buffer, byte } => device.fill_async(*buffer, *byte)?,
+            DeviceStep::Kernel(kernel) => {
+                if let Some(end) = device.enqueue(&kernel.on_device(&mode))? {
+                    return Ok(ended(end));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn ended(end: LaunchEnd) -> Ended {
+    match run_end(end) {
+        RunEnd::Completed => None,
+        other => Some(other),
+    }
+}
+
+fn done(result: Result<(), DeviceError>) -> Result<Ended, RunnerError> {
+    Ok(result.map(|()| None)?)
+}
+
+/// The task's own buffers do not fit: this GPU cannot time it.
+fn no_room(error: DeviceError) -> RunnerError {
+    match error {
+        error @ DeviceError::Allocate { .. } => RunnerError::NotAvailable(error.to_string()),
+        other => other.into(),
+    }
+}
+
+fn no_room_of(error: RunnerError) -> RunnerError {
+    match error {
+        RunnerError::Device(error) => no_room(error),
+        other => other,
+    }
+}

@@ -1,0 +1,83 @@
+//! What travels only where there is a GPU: the timing window and the probes.
+
+use pipeline::hardware::{Ceilings, HardwareSheet};
+use pipeline::launch::ResolvedPlan;
+use pipeline::report::{GpuState, PartCost};
+use pipeline::timing::{Sample, Window};
+use serde::{Deserialize, Serialize};
+
+use super::{InputTensor, OutputTensor, RunEnd, Slice};
+
+/// The headline case for timing: contents from memfds, outputs of chosen samples copied out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowRequest {
+    pub plan: ResolvedPlan,
+    /// Content 0 is timed.
+    pub contents: Vec<Vec<InputTensor>>,
+    /// Name, type and place of each output within a slot.
+    pub outputs: Vec<OutputTensor>,
+    /// Slots for outputs, one after the other in the memfd that `outputs` name.
+    pub slots: u32,
+    pub slot_bytes: u64,
+    pub window: Window,
+    /// The harness's cubin.
+    pub harness: Slice,
+}
+
+/// What a window gave.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowResult {
+    pub end: RunEnd,
+    pub cold: Vec<Sample>,
+    pub warm: Vec<Sample>,
+    pub event_pair_ns: f64,
+    /// Content and hash of what each slot holds, in order.
+    pub slots: Vec<SlotContent>,
+    pub before: Option<GpuState>,
+    pub after: Option<GpuState>,
+    /// How the parts took their time.
+    pub cost: Vec<PartCost>,
+}
+
+/// Whose outputs a slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlotContent {
+    pub content: u32,
+    pub hash: [u64; 2],
+}
+
+/// Look at the hardware.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum ProbeRequest {
+    /// Every GPU that the driver shows.
+    List,
+    /// A known kernel with a known result.
+    Health { harness: Slice },
+    /// Bandwidth, arithmetic, launches.
+    Ceilings { harness: Slice },
+    /// Fills memory with a pattern and ends.
+    LeavePattern { bytes: u64 },
+    /// Looks for that pattern in fresh memory.
+    ScanForPattern { bytes: u64, harness: Slice },
+    /// One test of the suite that every device must pass.
+    Conformance { test: String, ptx: Slice, cubin: Slice },
+}
+
+/// What a probe saw.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum ProbeReport {
+    Gpus(Vec<HardwareSheet>),
+    /// `None` when it is healthy.
+    Health(Option<String>),
+    Ceilings(Ceilings),
+    PatternLeft,
+    /// Words of the pattern that were found.
+    PatternFound(u64),
+    /// `None` when it passed.
+    Conformance(Option<String>),
+}

@@ -1,0 +1,77 @@
+//! `selftest gpu`: the GPU suite, and the workload that it times by two clocks.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use device::cuda;
+
+use crate::cli::SelftestArgs;
+use crate::gpus::{self, Cards, DeviceSetting};
+use crate::outcome::{Exit, Outcome, bad_input, not_available};
+use crate::selftest::{Bench, PARTS, Part, Status, write_page};
+use crate::settings::Places;
+use crate::{terminal, wiring};
+
+/// Runs the parts that were asked for.
+pub(crate) fn gpu(places: &Places, args: &SelftestArgs) -> anyhow::Result<Outcome> {
+    let parts = chosen_parts(&args.only)?;
+    let setting = match &places.device {
+        DeviceSetting::Auto => DeviceSetting::Cuda(Cards::All),
+        other => other.clone(),
+    };
+    let sheets = gpus::chosen(places, &setting)?
+        .ok_or_else(|| not_available("`selftest gpu` needs a GPU; --device says `sim`"))?;
+    let started = Instant::now();
+    let deadline = args.deadline.map(|s| started + Duration::from_secs(s.into()));
+    let toolchain = wiring::toolchain(places)?;
+    let sheets = gpus::measured(places, &toolchain, sheets)?;
+    let mut bench = Bench::open(&args.out, &toolchain, sheets, deadline)?;
+    for part in parts {
+        bench.run(part)?;
+    }
+    let page = write_page(&bench, &command_line())?;
+    terminal::line(&format!("\n{}", page.display()));
+    Ok(outcome(&bench))
+}
+
+fn chosen_parts(only: &[String]) -> anyhow::Result<Vec<&'static Part>> {
+    if let Some(unknown) = only.iter().find(|name| PARTS.iter().all(|part| part.name != **name)) {
+        let names: Vec<_> = PARTS.iter().map(|part| part.name).collect();
+        return Err(bad_input(format!("no part `{unknown}`: there are {}", names.join(", "))));
+    }
+    let wanted = |part: &&Part| only.is_empty() || only.iter().any(|name| name == part.name);
+    Ok(PARTS.iter().filter(wanted).collect())
+}
+
+fn command_line() -> String {
+    let words = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    format!("warpwright {words}")
+}
+
+fn outcome(bench: &Bench<'_>) -> Outcome {
+    let count = |status| bench.rows.iter().filter(|row| row.status == status).count();
+    let (passed, failed) = (count(Status::Passed), count(Status::Failed));
+    let absent = count(Status::NotAvailable);
+    let said = format!("{passed} passed, {failed} failed, {absent} not available here");
+    terminal::line(&said);
+    let outcome = if failed > 0 {
+        Outcome::ended(Exit::DidNotPass, said)
+    } else if bench.left > 0 {
+        let left =
+            format!("{said}; {} items are left: call it again with the same --out", bench.left);
+        Outcome::ended(Exit::BudgetEnded, left)
+    } else {
+        Outcome::done()
+    };
+    outcome.with("passed", passed).with("failed", failed).with("not_available", absent)
+}
+
+/// The workload, in this very process: a profiler cannot follow a confined child.
+pub(crate) fn clock(harness: &Path, gate: &str) -> anyhow::Result<Outcome> {
+    let unavailable = |error: cuda::CudaError| not_available(error.to_string());
+    let cubin = std::fs::read(harness)?;
+    let context = cuda::Context::open(0).map_err(unavailable)?;
+    let series = cuda::clock_series(&context, &cubin, gate == "gated")?;
+    terminal::json(&serde_json::to_value(&series)?);
+    Ok(Outcome::done())
+}

@@ -1,0 +1,310 @@
+//! Everything that needs a GPU, as one program: what `selftest gpu` runs.
+//!
+//! A part has items; each gives one [`Row`], which is appended to a file at once, so that a call
+//! that was ended goes on where it stopped. Rows of another judge, card or driver count as not
+//! there. Start at [`PARTS`]; nothing here decides what a kernel is, the judge does.
+
+mod clock;
+mod cost;
+mod devices;
+mod hostile;
+mod kernels;
+mod page;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context;
+use device::toolchain::Toolchain;
+use judge::{CancelFlag, Evaluation, Judge, JudgeError, Judgement, RunSeed, judge_hash};
+use pipeline::candidate::Candidate;
+use pipeline::hardware::HardwareSheet;
+use pipeline::reply;
+use pipeline::task::Task;
+use pipeline::verdict::Verdict;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::SELFTEST_ROWS_BYTES_MAX;
+use crate::outcome::bad_input;
+use crate::{gpus, terminal, wiring};
+
+pub(crate) use page::write as write_page;
+
+/// A part of the self-test.
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    run: fn(&mut Bench<'_>) -> anyhow::Result<()>,
+}
+
+/// The parts in the order in which they run.
+pub(crate) const PARTS: [Part; 9] = [
+    Part { name: "hardware", about: "what each card is and can do", run: devices::hardware },
+    Part {
+        name: "conformance",
+        about: "the suite that every device must pass, each test in a process of its own",
+        run: devices::conformance,
+    },
+    Part {
+        name: "wrong-kernels",
+        about: "every task's wrong kernels: the GPU and the simulator give the expected verdict",
+        run: devices::wrong_kernels,
+    },
+    Part {
+        name: "kernels",
+        about: "a naive and a good kernel for each task: verdict, times, share of the floor",
+        run: kernels::run,
+    },
+    Part {
+        name: "hostile",
+        about: "kernels that hang, fault, corrupt or exhaust: survived, told, the next one runs",
+        run: hostile::run,
+    },
+    Part {
+        name: "endurance",
+        about: "100 hanging and faulting kernels in a row leave the card healthy",
+        run: hostile::endurance,
+    },
+    Part {
+        name: "evaluate-cost",
+        about: "wall time of one search-stage evaluation, build included, reference cached",
+        run: cost::run,
+    },
+    Part {
+        name: "clock",
+        about: "times by events against ncu's gpu__time_duration",
+        run: clock::run,
+    },
+    Part {
+        name: "several-gpus",
+        about: "all kernels over all cards at once: each card is used, verdicts are the same",
+        run: devices::several,
+    },
+];
+
+/// How an item ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Status {
+    Passed,
+    Failed,
+    /// This machine lacks something; what, is in the row.
+    NotAvailable,
+}
+
+/// One line of the self-test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Row {
+    pub(crate) part: String,
+    pub(crate) item: String,
+    pub(crate) status: Status,
+    /// Name and text of each column.
+    pub(crate) columns: Vec<(String, String)>,
+    /// What it was found on.
+    pub(crate) judge: String,
+    pub(crate) gpus: Vec<String>,
+    pub(crate) driver: String,
+    /// When, in UTC.
+    pub(crate) at: String,
+}
+
+/// What an item found; [`Bench::item`] makes a row of it.
+pub(crate) struct Found {
+    status: Status,
+    columns: Vec<(String, String)>,
+}
+
+impl Found {
+    pub(crate) fn new(passed: bool) -> Self {
+        let status = if passed { Status::Passed } else { Status::Failed };
+        Self { status, columns: Vec::new() }
+    }
+
+    pub(crate) fn not_available(why: &str) -> Self {
+        let found = Self { status: Status::NotAvailable, columns: Vec::new() };
+        found.with("why", why)
+    }
+
+    pub(crate) fn with(mut self, name: &str, text: impl Into<String>) -> Self {
+        self.columns.push((name.to_owned(), text.into()));
+        self
+    }
+}
+
+/// Where a self-test stands.
+pub(crate) struct Bench<'a> {
+    pub(crate) toolchain: &'a Toolchain,
+    pub(crate) sheets: Vec<HardwareSheet>,
+    pub(crate) folder: &'a Path,
+    pub(crate) rows: Vec<Row>,
+    deadline: Option<Instant>,
+    part: &'static str,
+    /// Items that were left for another call.
+    pub(crate) left: u32,
+}
+
+impl<'a> Bench<'a> {
+    /// A self-test that goes on with what its folder holds.
+    pub(crate) fn open(
+        folder: &'a Path,
+        toolchain: &'a Toolchain,
+        sheets: Vec<HardwareSheet>,
+        deadline: Option<Instant>,
+    ) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| bad_input(format!("{}: {error}", folder.display())))?;
+        let mut bench =
+            Self { toolchain, sheets, folder, rows: Vec::new(), deadline, part: "", left: 0 };
+        let path = bench.rows_path();
+        if path.exists() {
+            let text = wiring::read_text(&path, SELFTEST_ROWS_BYTES_MAX)?;
+            // A line that was cut by a kill is an item that is run again.
+            let rows = text.lines().filter_map(|line| serde_json::from_str::<Row>(line).ok());
+            bench.rows = rows.filter(|row| bench.is_about_this(row)).collect();
+        }
+        Ok(bench)
+    }
+
+    fn rows_path(&self) -> PathBuf {
+        self.folder.join("selftest-gpu.jsonl")
+    }
+
+    fn is_about_this(&self, row: &Row) -> bool {
+        row.judge == judge_hash().as_str()
+            && row.gpus == self.uuids()
+            && row.driver == self.driver()
+    }
+
+    pub(crate) fn uuids(&self) -> Vec<String> {
+        self.sheets.iter().map(|sheet| sheet.uuid.clone()).collect()
+    }
+
+    pub(crate) fn driver(&self) -> String {
+        self.sheets.first().map(|sheet| sheet.driver.clone()).unwrap_or_default()
+    }
+
+    /// Runs a part.
+    pub(crate) fn run(&mut self, part: &Part) -> anyhow::Result<()> {
+        self.part = part.name;
+        terminal::line(&format!("{}: {}", part.name, part.about));
+        (part.run)(self)
+    }
+
+    /// Runs one item unless it was run before or the time is up. What breaks is a failed row: the
+    /// other items still run.
+    pub(crate) fn item(
+        &mut self,
+        name: &str,
+        run: impl FnOnce(&Self) -> anyhow::Result<Found>,
+    ) -> anyhow::Result<()> {
+        if self.rows.iter().any(|row| row.part == self.part && row.item == name) {
+            return Ok(());
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.left += 1;
+            return Ok(());
+        }
+        let found = run(self).unwrap_or_else(|error| match error.downcast_ref::<JudgeError>() {
+            Some(JudgeError::NotAvailable(why)) => Found::not_available(why),
+            _ => Found::new(false).with("error", format!("{error:#}")),
+        });
+        self.add(name, found)
+    }
+
+    fn add(&mut self, item: &str, found: Found) -> anyhow::Result<()> {
+        let row = Row {
+            part: self.part.to_owned(),
+            item: item.to_owned(),
+            status: found.status,
+            columns: found.columns,
+            judge: judge_hash().as_str().to_owned(),
+            gpus: self.uuids(),
+            driver: self.driver(),
+            at: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        };
+        terminal::line(&terminal::one_line(&page::plain_row(&row)));
+        let path = self.rows_path();
+        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        writeln!(file, "{}", serde_json::to_string(&row)?)
+            .with_context(|| path.display().to_string())?;
+        self.rows.push(row);
+        Ok(())
+    }
+
+    /// A judge on every card, with kernels hung after so long.
+    pub(crate) fn judge(&self, launch_deadline_ms: u64) -> anyhow::Result<Judge> {
+        let facts = self.sheets.first().map(|sheet| sheet.facts.clone()).context("no GPU")?;
+        let mut config = gpus::config(self.sheets.clone());
+        config.launch_deadline_ms = launch_deadline_ms;
+        wiring::judge_for(self.toolchain, facts, Some(config))
+    }
+}
+
+/// A kernel that comes with the program.
+pub(crate) struct Shipped {
+    pub(crate) task: Task,
+    pub(crate) reply: String,
+    pub(crate) candidate: Result<Candidate, Verdict>,
+}
+
+impl Shipped {
+    pub(crate) fn new(task: &str, reply: &str) -> anyhow::Result<Self> {
+        let task = wiring::load_task(task)?.task;
+        let parsed = reply::candidate(reply, &task.signature());
+        let candidate = parsed.map_err(|malformed| malformed.verdict());
+        Ok(Self { task, reply: reply.to_owned(), candidate })
+    }
+
+    /// Builds and evaluates it as a run would.
+    pub(crate) fn judged(
+        &self,
+        judge: &Judge,
+        seed: &RunSeed,
+        index: u64,
+    ) -> anyhow::Result<Judged> {
+        let cancel = CancelFlag::default();
+        let candidate = match &self.candidate {
+            Ok(candidate) => candidate,
+            Err(verdict) => return Ok(Judged::early(verdict.clone())),
+        };
+        let tunables = candidate.plan.default_tunables();
+        let started = Instant::now();
+        let build = judge.build(&self.task, candidate, &tunables, &cancel)?;
+        let build_ms = 1e3 * started.elapsed().as_secs_f64();
+        if let Some(verdict) = &build.verdict {
+            return Ok(Judged::early(verdict.clone()));
+        }
+        let evaluation = Evaluation {
+            task: &self.task,
+            candidate,
+            tunables: &tunables,
+            build: &build,
+            seed,
+            index,
+        };
+        let judgement = judge.evaluate(&evaluation, &cancel)?;
+        Ok(Judged {
+            verdict: judgement.verdict.clone(),
+            build_ms,
+            total_ms: 1e3 * started.elapsed().as_secs_f64(),
+            judgement: Some(judgement),
+        })
+    }
+}
+
+/// What came of a shipped kernel.
+pub(crate) struct Judged {
+    pub(crate) verdict: Verdict,
+    pub(crate) judgement: Option<Judgement>,
+    pub(crate) build_ms: f64,
+    pub(crate) total_ms: f64,
+}
+
+impl Judged {
+    fn early(verdict: Verdict) -> Self {
+        Self { verdict, judgement: None, build_ms: 0.0, total_ms: 0.0 }
+    }
+}

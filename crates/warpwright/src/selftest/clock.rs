@@ -1,0 +1,150 @@
+//! The clock: the same launches timed by events and by NVIDIA's profiler.
+
+use std::process::{Command, Stdio};
+
+use device::cuda::{self, ClockSeries};
+use pipeline::hardware::HardwareSheet;
+use pipeline::report::microseconds;
+use pipeline::timing::median;
+
+use super::{Bench, Found};
+use crate::limits::PROFILER_OUTPUT_BYTES_MAX;
+
+/// How far the two may be apart above [`FROM_NS`].
+const TOLERANCE: f64 = 0.03;
+const FROM_NS: f64 = 20_000.0;
+const METRIC: &str = "gpu__time_duration.sum";
+
+pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
+    let judge = bench.judge(crate::limits::LAUNCH_DEADLINE_MS)?;
+    let cancel = judge::CancelFlag::default();
+    let folder = tempfile::tempdir()?;
+    let harness = folder.path().join("harness.cubin");
+    std::fs::write(&harness, judge.harness_cubin(&cancel)?)?;
+    let mut both: Option<(Vec<ClockSeries>, Result<Vec<f64>, String>)> = None;
+    for index in 0..cuda::CLOCK_SERIES {
+        bench.item(&format!("kernel {}", index + 1), |_| {
+            if both.is_none() {
+                // On one card, which nobody else uses meanwhile.
+                let times = judge.with_gpu(&cancel, |sheet| {
+                    anyhow::Ok((by_events(&harness, sheet)?, by_profiler(&harness, sheet)?))
+                })?;
+                both = Some(times?);
+            }
+            let Some((events, profiler)) = &both else { return Ok(Found::new(false)) };
+            Ok(compared(index, events, profiler))
+        })?;
+    }
+    Ok(())
+}
+
+fn compared(index: usize, events: &[ClockSeries], profiler: &Result<Vec<f64>, String>) -> Found {
+    let profiler = match profiler {
+        Ok(times) => times,
+        Err(why) => return Found::not_available(why),
+    };
+    let samples = events.get(index).map_or(0, |series| series.elapsed_ns.len());
+    let start: usize = events.iter().take(index).map(|series| series.elapsed_ns.len()).sum();
+    let of_profiler = profiler.get(start..start + samples).map(<[f64]>::to_vec);
+    let of_events = events.get(index).and_then(|series| median(series.elapsed_ns.clone()));
+    let (Some(by_events), Some(by_profiler)) = (of_events, of_profiler.and_then(median)) else {
+        return Found::new(false).with("why", "the profiler saw other launches");
+    };
+    let apart = by_events / by_profiler - 1.0;
+    let close = by_profiler < FROM_NS || apart.abs() <= TOLERANCE;
+    Found::new(close)
+        .with("what", events.get(index).map(|series| series.name.clone()).unwrap_or_default())
+        .with("events µs", microseconds(by_events))
+        .with("ncu µs", microseconds(by_profiler))
+        .with("apart", format!("{:+.2} %", 100.0 * apart))
+        .with("samples", samples.to_string())
+}
+
+/// This program again, as the workload that is timed.
+fn workload(program: &std::path::Path, harness: &std::path::Path, gate: &str) -> Vec<String> {
+    let path = |path: &std::path::Path| path.display().to_string();
+    vec![path(program), "__clock".to_owned(), path(harness), gate.to_owned()]
+}
+
+fn by_events(harness: &std::path::Path, sheet: &HardwareSheet) -> anyhow::Result<Vec<ClockSeries>> {
+    let words = workload(&std::env::current_exe()?, harness, "gated");
+    let output = Command::new(&words[0])
+        .args(&words[1..])
+        .env("CUDA_VISIBLE_DEVICES", &sheet.uuid)
+        .stdin(Stdio::null())
+        .output()?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        anyhow::bail!("the workload ended with {}: {why}", output.status);
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Nanoseconds of each launch in order; the reason where there is no profiler.
+fn by_profiler(
+    harness: &std::path::Path,
+    sheet: &HardwareSheet,
+) -> anyhow::Result<Result<Vec<f64>, String>> {
+    let words = workload(&std::env::current_exe()?, harness, "ungated");
+    // The workload flushes the cache itself, the same way for both.
+    let output = Command::new("ncu")
+        .args(["--clock-control", "none", "--cache-control", "none", "--csv", "--page", "raw"])
+        .args(["--metrics", METRIC, "-k", "regex:^ww_(copy|fma)$"])
+        .args(&words)
+        .env("CUDA_VISIBLE_DEVICES", &sheet.uuid)
+        .stdin(Stdio::null())
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => return Ok(Err(format!("ncu: {error}"))),
+    };
+    let kept = output.stdout.len().min(PROFILER_OUTPUT_BYTES_MAX);
+    let text = String::from_utf8_lossy(&output.stdout[..kept]).into_owned();
+    let times = profiler_times(&text);
+    if times.is_empty() {
+        let said = text.lines().rev().find(|line| line.contains("==ERROR==")).unwrap_or("nothing");
+        return Ok(Err(format!("ncu measured nothing: {said}")));
+    }
+    Ok(Ok(times))
+}
+
+/// The metric's column of the raw page, in nanoseconds; the row below the header has the units.
+fn profiler_times(text: &str) -> Vec<f64> {
+    let mut lines = text.lines().skip_while(|line| !line.contains(METRIC));
+    let (Some(header), Some(units)) = (lines.next(), lines.next()) else { return Vec::new() };
+    let Some(column) = fields(header).iter().position(|name| name == METRIC) else {
+        return Vec::new();
+    };
+    let scale = match fields(units).get(column).map(String::as_str) {
+        Some("ns" | "nsecond") => 1.0,
+        Some("us" | "usecond") => 1e3,
+        Some("ms" | "msecond") => 1e6,
+        Some("s" | "second") => 1e9,
+        Some(_) | None => return Vec::new(),
+    };
+    let value = |line: &str| {
+        let text = fields(line).get(column)?.replace(',', "");
+        text.parse::<f64>().ok().map(|value| value * scale)
+    };
+    lines.filter_map(value).collect()
+}
+
+/// Fields of a line of CSV in double quotes.
+fn fields(line: &str) -> Vec<String> {
+    let inner = line.trim().trim_start_matches('"').trim_end_matches('"');
+    inner.split("\",\"").map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::profiler_times;
+
+    #[test]
+    fn times_are_read_from_the_raw_page() {
+        let page = "==PROF== Connected\n\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\"\n\
+                    \"\",\"\",\"us\"\n\"0\",\"ww_copy\",\"5.25\"\n\"1\",\"ww_fma\",\"1,234.5\"\n";
+        assert_eq!(profiler_times(page), [5_250.0, 1_234_500.0]);
+        assert_eq!(profiler_times("==ERROR== no permission\n"), [0.0; 0]);
+        assert_eq!(profiler_times(&page.replace("\"us\"", "\"parsecs\"")), [0.0; 0]);
+    }
+}

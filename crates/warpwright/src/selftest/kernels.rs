@@ -1,0 +1,54 @@
+//! A naive and a good kernel for each task.
+
+use pipeline::report::{Measured, Score, microseconds};
+
+use super::{Bench, Found, Judged, Shipped};
+use crate::limits::LAUNCH_DEADLINE_MS;
+use crate::{embedded, wiring};
+
+/// Tasks whose good kernel must come close to the measured bandwidth, and how close.
+const CLOSE: [&str; 4] = ["vector_add", "gelu", "softmax_rows", "layer_norm"];
+const CLOSE_SHARE: f64 = 0.85;
+
+pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
+    let judge = bench.judge(LAUNCH_DEADLINE_MS)?;
+    let seed = wiring::fresh_seed()?;
+    for (task, name, reply) in embedded::selftest_kernels() {
+        bench.item(&format!("{task} {name}"), |_| {
+            let judged = Shipped::new(&task, &reply)?.judged(&judge, &seed, 0)?;
+            Ok(found(&task, &name, &judged))
+        })?;
+    }
+    Ok(())
+}
+
+fn found(task: &str, name: &str, judged: &Judged) -> Found {
+    let notes = judged.judgement.iter().flat_map(|judgement| &judgement.report.notes);
+    let notes: Vec<&str> = notes.map(String::as_str).collect();
+    let Some(measured) = measured(judged) else {
+        let why = [judged.verdict.detail.as_str(), &notes.join("; ")].join(" ");
+        return Found::new(false).with("verdict", judged.verdict.to_string()).with("why", why);
+    };
+    let share = measured.share_of_floor().unwrap_or(0.0);
+    let close_enough = name != "good" || !CLOSE.contains(&task) || share >= CLOSE_SHARE;
+    let cold = &measured.cold;
+    Found::new(judged.verdict.is_correct() && close_enough)
+        .with("verdict", judged.verdict.to_string())
+        .with("cold µs", microseconds(cold.median_ns))
+        .with("p10", microseconds(cold.p10_ns))
+        .with("p90", microseconds(cold.p90_ns))
+        .with("samples", cold.samples.to_string())
+        .with("warm µs", measured.warm.map_or_else(String::new, |it| microseconds(it.median_ns)))
+        .with("rate", measured.floor.map_or_else(String::new, |it| it.rate(cold.median_ns)))
+        .with("floor µs", measured.floor.map_or_else(String::new, |it| microseconds(it.ns)))
+        .with("of the floor", format!("{:.1} %", 100.0 * share))
+        .with("notes", notes.join("; "))
+}
+
+/// The times of a correct kernel.
+pub(super) fn measured(judged: &Judged) -> Option<&Measured> {
+    match judged.judgement.as_ref().map(|judgement| &judgement.report.score) {
+        Some(Score::Measured(measured)) => Some(measured),
+        Some(Score::None | Score::Estimated(_)) | None => None,
+    }
+}
