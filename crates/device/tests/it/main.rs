@@ -4,6 +4,7 @@
 
 mod compile;
 mod diagnostics;
+mod harness;
 mod sim;
 mod toolchain;
 
