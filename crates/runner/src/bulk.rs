@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sandbox::inside::Inside;
 use sandbox::wire::Slice;
-use sandbox::{Map, Memfd};
+use sandbox::{Map, MapMut};
 
 use crate::RunnerError;
 
@@ -33,9 +33,9 @@ impl Maps {
     }
 }
 
-/// Memfds that this child writes, by index.
+/// Memfds that this child writes, mapped, by index.
 #[derive(Default)]
-pub(crate) struct Rooms(BTreeMap<u32, Memfd>);
+pub(crate) struct Rooms(BTreeMap<u32, MapMut>);
 
 impl Rooms {
     /// Writes `bytes` at the start of a slice.
@@ -45,17 +45,25 @@ impl Rooms {
         slice: Slice,
         bytes: &[u8],
     ) -> Result<(), RunnerError> {
-        if bytes.len() as u64 > slice.bytes {
+        let written = Slice { bytes: bytes.len() as u64, ..slice };
+        if written.bytes > slice.bytes {
             return Err(outside(slice));
         }
-        let memfd = match self.0.entry(slice.bulk) {
+        self.room(inside, written)?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The bytes of a slice, for writing: a device copies its output to where the parent reads it.
+    pub(crate) fn room(&mut self, inside: &Inside, slice: Slice) -> Result<&mut [u8], RunnerError> {
+        let map = match self.0.entry(slice.bulk) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(inside.bulk(slice.bulk as usize)?)
+                entry.insert(inside.bulk(slice.bulk as usize)?.map_mut()?)
             }
         };
-        let start = usize::try_from(slice.offset).map_err(|_| outside(slice))?;
-        Ok(memfd.fill(start, bytes)?)
+        let range = range(slice).ok_or_else(|| outside(slice))?;
+        map.prepare(range.clone())?;
+        map.get_mut(range).ok_or_else(|| outside(slice))
     }
 }
 
