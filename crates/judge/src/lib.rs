@@ -6,6 +6,7 @@
 
 mod admission;
 mod build;
+mod case_cache;
 mod cases;
 mod children;
 mod decide;
@@ -50,7 +51,7 @@ pub struct JudgeConfig {
 #[derive(Debug)]
 pub struct Judge {
     config: JudgeConfig,
-    cases: Mutex<cases::CaseCache>,
+    cases: case_cache::CaseCache,
     references: Mutex<reference::ReferenceBuilds>,
     /// Jobs handed over and not judged yet.
     jobs: Mutex<BTreeMap<JobTicket, Arc<Job>>>,
@@ -83,10 +84,17 @@ impl Judge {
     pub fn new(config: JudgeConfig) -> Self {
         Self {
             config,
-            cases: Mutex::default(),
+            cases: case_cache::CaseCache::new(limits::CASE_CACHE_BYTES_MAX),
             references: Mutex::default(),
             jobs: Mutex::default(),
         }
+    }
+
+    /// The same judge with room for so many bytes of inputs and expected outputs.
+    #[must_use]
+    pub fn with_case_bytes(mut self, bytes_max: u64) -> Self {
+        self.cases = case_cache::CaseCache::new(bytes_max);
+        self
     }
 
     /// What the judge was made of.
