@@ -2,7 +2,7 @@
 //!
 //! Nothing of this is ever written to a disk: what a search must not see is not there to be seen.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pipeline::dtype::Dtype;
@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use sandbox::wire::Slice;
 use sandbox::{CancelFlag, Memfd};
 
-use crate::limits::{CASE_CACHE_BYTES_MAX, DRAW_ELEMENTS, TENSOR_ALIGN};
+use crate::limits::{DRAW_ELEMENTS, TENSOR_ALIGN};
 use crate::{Judge, JudgeError};
 
 /// Tensors of one run in one memfd.
@@ -32,13 +32,6 @@ pub(crate) struct Tensors {
 pub(crate) struct CaseData {
     pub(crate) inputs: Tensors,
     pub(crate) expected: Tensors,
-}
-
-/// Case data by key; emptied when it grows over its cap.
-#[derive(Debug, Default)]
-pub(crate) struct CaseCache {
-    entries: HashMap<String, Arc<CaseData>>,
-    bytes: u64,
 }
 
 impl Tensors {
@@ -76,26 +69,18 @@ impl Judge {
         cancel: &CancelFlag,
     ) -> Result<Arc<CaseData>, JudgeError> {
         let key = format!("{} {dims:?} {distribution:?} {}", task.hash, master.digest());
-        if let Some(found) = lock(&self.cases).entries.get(&key) {
-            return Ok(Arc::clone(found));
-        }
-        let inputs = drawn_inputs(task, dims, distribution, master)?;
-        let expected = self.expected_outputs(task, dims, &inputs, cancel)?;
-        let data = Arc::new(CaseData { inputs, expected });
-        lock(&self.cases).insert(key, &data);
-        Ok(data)
+        self.cases.get_or_make(&key, || {
+            let inputs = drawn_inputs(task, dims, distribution, master)?;
+            let expected = self.expected_outputs(task, dims, &inputs, cancel)?;
+            Ok(CaseData { inputs, expected })
+        })
     }
 }
 
-impl CaseCache {
-    fn insert(&mut self, key: String, data: &Arc<CaseData>) {
-        let bytes = (data.inputs.memfd.bytes() + data.expected.memfd.bytes()) as u64;
-        if self.bytes + bytes > CASE_CACHE_BYTES_MAX {
-            self.entries.clear();
-            self.bytes = 0;
-        }
-        self.bytes += bytes;
-        self.entries.insert(key, Arc::clone(data));
+impl CaseData {
+    /// What it takes of the machine's memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.inputs.memfd.bytes() + self.expected.memfd.bytes()) as u64
     }
 }
 

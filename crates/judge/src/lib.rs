@@ -6,6 +6,7 @@
 
 mod admission;
 mod build;
+mod case_cache;
 mod cases;
 mod children;
 mod decide;
@@ -60,7 +61,7 @@ pub struct JudgeConfig {
 #[derive(Debug)]
 pub struct Judge {
     config: JudgeConfig,
-    cases: Mutex<cases::CaseCache>,
+    cases: case_cache::CaseCache,
     references: Mutex<reference::ReferenceBuilds>,
     /// Jobs handed over and not judged yet.
     jobs: Mutex<BTreeMap<JobTicket, Arc<Job>>>,
@@ -95,14 +96,25 @@ impl Judge {
     #[must_use]
     pub fn new(config: JudgeConfig) -> Self {
         let count = config.gpus.as_ref().map_or(0, |gpus| gpus.sheets.len());
+        let cache_bytes = match &config.gpus {
+            Some(gpus) => gpus.case_cache_bytes_max,
+            None => limits::CASE_CACHE_BYTES_MAX,
+        };
         Self {
             config,
             pool: gpu::GpuPool::new(count),
             harness: Mutex::default(),
-            cases: Mutex::default(),
+            cases: case_cache::CaseCache::new(cache_bytes),
             references: Mutex::default(),
             jobs: Mutex::default(),
         }
+    }
+
+    /// The same judge with room for so many bytes of inputs and expected outputs.
+    #[must_use]
+    pub fn with_case_bytes(mut self, bytes_max: u64) -> Self {
+        self.cases = case_cache::CaseCache::new(bytes_max);
+        self
     }
 
     /// What the judge was made of.

@@ -10,7 +10,7 @@ pub(crate) const POOL_MASTERS: u64 = 4;
 pub(crate) const POOL_EVALUATIONS: u64 = 64;
 /// Room for the PTX and for the cubin of one build, in bytes each.
 pub(crate) const IMAGE_BYTES_MAX: usize = 16 << 20;
-/// Sealed inputs and expected outputs that are kept, in bytes.
+/// Sealed inputs and expected outputs that are kept, in bytes, unless a judge is told otherwise.
 pub(crate) const CASE_CACHE_BYTES_MAX: u64 = 512 << 20;
 /// Compiled references that are kept.
 pub(crate) const REFERENCE_BUILDS_MAX: usize = 64;

@@ -1,15 +1,25 @@
 //! Compares one output with the reference, element by element.
 //!
 //! Runs where the candidate never was. Fails closed: an element that was not compared, or whose
-//! comparison is not plainly true, is wrong.
+//! comparison is not plainly true, is wrong. Parts of a fixed size are compared by as many threads
+//! as there are and added up in their order, so the result does not depend on the threads.
 
+use std::ops::Range;
+
+use half::{bf16, f16};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use self::block::{BLOCK, Block, finite};
+use self::tally::{Element, Tally};
 use crate::dtype::Dtype;
 use crate::inputs::Poison;
-use crate::limits::WRONG_ELEMENTS_MAX;
+use crate::limits::CHECK_PART_ELEMENTS;
 use crate::task::spec::Compare;
 use crate::verdict::Reason;
+
+mod block;
+mod tally;
 
 /// One output to compare; all tensors are little-endian bytes of `elements` elements.
 #[derive(Clone, Copy, Debug)]
@@ -71,239 +81,182 @@ impl Comparison<'_> {
     /// Compares every element.
     #[must_use]
     pub fn run(&self) -> OutputCheck {
-        let mut state = State::default();
-        let elements = self.extents.iter().product::<u64>();
-        for index in 0..elements {
-            match self.element(index) {
-                Some(element) => state.add(self, index, &element),
-                None => break,
-            }
-        }
-        state.finish(self, elements)
+        self.run_in_parts(CHECK_PART_ELEMENTS)
     }
 
-    fn element(&self, index: u64) -> Option<Element> {
-        let at = usize::try_from(index).ok()?;
-        let got_bits = self.dtype.element_bits(self.got, at)?;
-        let want_bits = Dtype::F64.element_bits(self.reference, at)?;
-        if !self.dtype.is_float() {
-            return Some(self.integer_element(got_bits, want_bits));
+    fn run_in_parts(&self, part_elements: usize) -> OutputCheck {
+        let elements = self.extents.iter().product::<u64>();
+        let present = self.present(elements);
+        let parts: Vec<Tally> = (0..present.div_ceil(part_elements))
+            .into_par_iter()
+            .map(|part| {
+                let start = part * part_elements;
+                self.part(start..present.min(start.saturating_add(part_elements)))
+            })
+            .collect();
+        let mut tally = Tally::default();
+        for part in parts {
+            tally.append(part);
         }
-        let got = self.dtype.decode(got_bits);
-        let want = f64::from_bits(want_bits);
-        let tolerance = match self.compare {
-            Compare::Bound => {
-                self.tolerance(want, f64::from_bits(Dtype::F64.element_bits(self.bound?, at)?))
+        tally.finish(self, elements)
+    }
+
+    /// How many of the elements all tensors have.
+    fn present(&self, elements: u64) -> usize {
+        let bounds = match (self.bounded(), self.bound) {
+            (true, Some(bound)) => bound.len() / 8,
+            (true, None) => 0,
+            (false, _) => usize::MAX,
+        };
+        let got = (self.got.len() as u64).saturating_mul(8) / self.dtype.bits();
+        let present = elements.min(got).min(self.reference.len() as u64 / 8);
+        bounds.min(usize::try_from(present).unwrap_or(usize::MAX))
+    }
+
+    /// True where errors up to a tolerance pass.
+    fn bounded(&self) -> bool {
+        self.compare == Compare::Bound && self.dtype.is_float()
+    }
+
+    /// Compares the elements of a range that all tensors have.
+    fn part(&self, range: Range<usize>) -> Tally {
+        match self.dtype {
+            Dtype::F64 => self.floats(range, f64::from_le_bytes, |value| value),
+            Dtype::F32 => {
+                let decode = |bytes| f64::from(f32::from_le_bytes(bytes));
+                self.floats(range, decode, |value| f64::from(value as f32))
             }
-            Compare::Exact | Compare::IndexOfMax => 0.0,
+            Dtype::F16 => {
+                let decode = |bytes| f16::from_le_bytes(bytes).to_f64();
+                self.floats(range, decode, |value| f16::from_f64(value).to_f64())
+            }
+            Dtype::Bf16 => {
+                let decode = |bytes| bf16::from_le_bytes(bytes).to_f64();
+                self.floats(range, decode, |value| bf16::from_f64(value).to_f64())
+            }
+            Dtype::E4m3 | Dtype::E5m2 | Dtype::Ue8m0 => {
+                let decode = |[byte]: [u8; 1]| self.dtype.decode(byte.into());
+                self.floats(range, decode, |value| self.rounded(value))
+            }
+            Dtype::I64 | Dtype::U64 => self.integers(range, u64::from_le_bytes),
+            Dtype::I32 | Dtype::U32 => {
+                self.integers(range, |bytes| u32::from_le_bytes(bytes).into())
+            }
+            Dtype::I16 | Dtype::U16 => {
+                self.integers(range, |bytes| u16::from_le_bytes(bytes).into())
+            }
+            Dtype::I8 | Dtype::U8 | Dtype::Bool => self.integers(range, |[byte]| byte.into()),
+            Dtype::Fp4e2m1 | Dtype::Int4 => self.nibbles(range),
+        }
+    }
+
+    /// A loop of its own for each type: what is fixed for the type is not asked per element.
+    fn floats<const WIDTH: usize>(
+        &self,
+        range: Range<usize>,
+        decode: impl Fn([u8; WIDTH]) -> f64,
+        round: impl Fn(f64) -> f64,
+    ) -> Tally {
+        let (mut tally, mut block) = (Tally::default(), Block::new());
+        for first in range.clone().step_by(BLOCK) {
+            let range = first..range.end.min(first + BLOCK);
+            let want = elements(self.reference, &range);
+            block.fill(elements(self.got, &range), want, &decode, &round);
+            if let Some(bounds) = self.bound.filter(|_| self.bounded()) {
+                block.allow(self.tolerance(), elements(bounds, &range));
+            }
+            tally.add_block(self, first, &block);
+        }
+        tally
+    }
+
+    fn integers<const WIDTH: usize>(
+        &self,
+        range: Range<usize>,
+        bits: impl Fn([u8; WIDTH]) -> u64,
+    ) -> Tally {
+        let got = elements::<WIDTH>(self.got, &range);
+        let want = elements::<8>(self.reference, &range);
+        let mut tally = Tally::default();
+        for (index, (got, want)) in range.zip(got.iter().zip(want)) {
+            let element = self.integer_element(bits(*got), u64::from_le_bytes(*want));
+            tally.add(self, index, &element);
+        }
+        tally
+    }
+
+    fn nibbles(&self, range: Range<usize>) -> Tally {
+        let tolerance = self.tolerance();
+        let element = |index: usize| {
+            let wide = |bytes| Dtype::F64.element_bits(bytes, index);
+            let (got, want) = (self.dtype.element_bits(self.got, index)?, wide(self.reference)?);
+            if !self.dtype.is_float() {
+                return Some(self.integer_element(got, want));
+            }
+            let want = f64::from_bits(want);
+            let bound = self.bound.filter(|_| self.bounded()).and_then(wide);
+            let tolerance = bound.map_or(0.0, |it| tolerance.of(want, f64::from_bits(it)));
+            let got = self.dtype.decode(got);
+            Some(Element::float(got, want, self.rounded(want), tolerance))
         };
-        let rounded = self.dtype.decode(self.dtype.encode(want));
-        // Beyond the type's range the right answer is what rounding gives: an infinity.
-        let want = if tolerance == 0.0 || !rounded.is_finite() { rounded } else { want };
-        let passes = if want.is_finite() && got.is_finite() {
-            (got - want).abs() <= tolerance
-        } else {
-            got == want || got.is_nan() && want.is_nan()
-        };
-        Some(Element { got_bits, got, want, tolerance, passes })
+        let mut tally = Tally::default();
+        for index in range {
+            if let Some(element) = element(index) {
+                tally.add(self, index, &element);
+            }
+        }
+        tally
+    }
+
+    fn rounded(&self, value: f64) -> f64 {
+        self.dtype.decode(self.dtype.encode(value))
     }
 
     fn integer_element(&self, got_bits: u64, want_bits: u64) -> Element {
         let want_narrow = want_bits & (u64::MAX >> (64 - self.dtype.bits()));
         let valid = self.dtype != Dtype::Bool || got_bits <= 1;
+        let want = want_bits as i64 as f64;
         Element {
-            got_bits,
             got: self.dtype.decode(got_bits),
-            want: want_bits as i64 as f64,
+            want,
+            rounded: want,
             tolerance: 0.0,
             passes: valid && got_bits == want_narrow,
         }
     }
 
-    fn tolerance(&self, want: f64, bound: f64) -> f64 {
-        let smallest = if self.flush_denormals {
-            self.dtype.smallest_normal()
-        } else {
-            self.dtype.smallest_subnormal()
-        };
+    fn tolerance(&self) -> Tolerance {
+        Tolerance {
+            accumulation_unit: self.accumulation_unit,
+            rounding: 1.01 * self.dtype.unit_roundoff(),
+            smallest: if self.flush_denormals {
+                self.dtype.smallest_normal()
+            } else {
+                self.dtype.smallest_subnormal()
+            },
+        }
+    }
+}
+
+/// What the tolerances of all elements share.
+#[derive(Clone, Copy)]
+struct Tolerance {
+    accumulation_unit: f64,
+    rounding: f64,
+    smallest: f64,
+}
+
+impl Tolerance {
+    fn of(self, want: f64, bound: f64) -> f64 {
         // A bound that is no size passes nothing: a comparison with NaN is false.
-        let bound = if bound.is_finite() && bound >= 0.0 { bound } else { f64::NAN };
-        self.accumulation_unit * bound + 1.01 * self.dtype.unit_roundoff() * want.abs() + smallest
-    }
-
-    fn multi_index(&self, mut index: u64) -> Vec<u64> {
-        let mut parts: Vec<u64> = Vec::with_capacity(self.extents.len());
-        for extent in self.extents.iter().rev() {
-            parts.push(index % extent.max(&1));
-            index /= extent.max(&1);
-        }
-        parts.reverse();
-        parts
+        let bound = if (bound >= 0.0) & finite(bound) { bound } else { f64::NAN };
+        self.accumulation_unit * bound + self.rounding * want.abs() + self.smallest
     }
 }
 
-struct Element {
-    got_bits: u64,
-    got: f64,
-    want: f64,
-    tolerance: f64,
-    passes: bool,
-}
-
-/// Running sums over the elements.
-#[derive(Default)]
-struct State {
-    compared: u64,
-    wrong: u64,
-    unwritten: u64,
-    nonfinite: u64,
-    first: Vec<WrongElement>,
-    worst_ratio: f64,
-    error_squares: f64,
-    rounding_squares: f64,
-    want_squares: f64,
-    span: Option<WrongSpan>,
-}
-
-/// Bounding box of the wrong elements over (row, column), column being the last dimension.
-struct WrongSpan {
-    rows: [u64; 2],
-    columns: [u64; 2],
-    last_row: u64,
-    row_count: u64,
-}
-
-impl State {
-    fn add(&mut self, comparison: &Comparison<'_>, index: u64, element: &Element) {
-        self.compared += 1;
-        if element.want.is_finite() && element.got.is_finite() {
-            let error = (element.got - element.want).abs();
-            let rounded = comparison.dtype.decode(comparison.dtype.encode(element.want));
-            self.error_squares += error * error;
-            self.rounding_squares += (rounded - element.want).powi(2);
-            self.want_squares += element.want * element.want;
-            self.worst_ratio = self.worst_ratio.max(ratio(error, element.tolerance));
-        }
-        if !element.passes {
-            self.add_wrong(comparison, index, element);
-        }
-    }
-
-    fn add_wrong(&mut self, comparison: &Comparison<'_>, index: u64, element: &Element) {
-        self.wrong += 1;
-        let poison = comparison.poison.element_bits(comparison.dtype, index);
-        self.unwritten += u64::from(element.got_bits == poison);
-        self.nonfinite += u64::from(!element.got.is_finite() || !element.want.is_finite());
-        if self.first.len() < WRONG_ELEMENTS_MAX {
-            self.first.push(WrongElement {
-                index: comparison.multi_index(index),
-                got: number(element.got),
-                want: number(element.want),
-                tolerance: number(element.tolerance),
-            });
-        }
-        let columns = comparison.extents.last().copied().unwrap_or(1).max(1);
-        let (row, column) = (index / columns, index % columns);
-        match &mut self.span {
-            None => {
-                let (rows, columns) = ([row; 2], [column; 2]);
-                self.span = Some(WrongSpan { rows, columns, last_row: row, row_count: 1 });
-            }
-            Some(span) => span.add(row, column),
-        }
-    }
-
-    fn finish(self, comparison: &Comparison<'_>, elements: u64) -> OutputCheck {
-        let narrow = comparison.dtype.bits() <= 16 && comparison.dtype.is_float();
-        let rounding = if narrow { self.rounding_squares } else { 0.0 };
-        let norm_error = if self.want_squares > 0.0 {
-            ((self.error_squares - rounding).max(0.0) / self.want_squares).sqrt()
-        } else {
-            0.0
-        };
-        let bounded = comparison.compare == Compare::Bound && comparison.dtype.is_float();
-        let norm_holds = norm_error <= comparison.norm_limit;
-        let norm_fails = bounded && !norm_holds;
-        let pattern = self
-            .span
-            .as_ref()
-            .map_or_else(String::new, |span| span.describe(comparison.extents, self.wrong));
-        let failure = self.failure(elements, norm_fails);
-        OutputCheck {
-            output: comparison.name.to_owned(),
-            elements,
-            compared: self.compared,
-            wrong: self.wrong,
-            unwritten: self.unwritten,
-            nonfinite: self.nonfinite,
-            first: self.first,
-            worst_ratio: self.worst_ratio.min(f64::MAX),
-            norm_error: norm_error.min(f64::MAX),
-            norm_limit: comparison.norm_limit,
-            pattern,
-            failure,
-        }
-    }
-
-    fn failure(&self, elements: u64, norm_fails: bool) -> Option<Reason> {
-        if self.compared != elements || elements == 0 {
-            return Some(Reason::Mismatch);
-        }
-        if self.wrong == 0 {
-            return norm_fails.then_some(Reason::Precision);
-        }
-        if self.unwritten == self.wrong {
-            return Some(Reason::Poison);
-        }
-        Some(if self.nonfinite == self.wrong { Reason::Nonfinite } else { Reason::Mismatch })
-    }
-}
-
-impl WrongSpan {
-    fn add(&mut self, row: u64, column: u64) {
-        self.rows = [self.rows[0].min(row), self.rows[1].max(row)];
-        self.columns = [self.columns[0].min(column), self.columns[1].max(column)];
-        self.row_count += u64::from(row != self.last_row);
-        self.last_row = row;
-    }
-
-    fn describe(&self, extents: &[u64], wrong: u64) -> String {
-        let columns = extents.last().copied().unwrap_or(1).max(1);
-        let elements = extents.iter().product::<u64>();
-        let rows = elements / columns;
-        let share = format!("{wrong} of {elements} elements {} wrong", verb(wrong));
-        let [first, last] = self.columns;
-        if rows == 1 {
-            return format!("{share}, from index {first} to {last}");
-        }
-        let column_text = if self.columns == [0, columns - 1] {
-            "over the whole last dimension".to_owned()
-        } else {
-            format!("only in columns {first} to {last} of {columns}")
-        };
-        let [top, bottom] = self.rows;
-        format!("{share}, in {} of {rows} rows ({top} to {bottom}), {column_text}", self.row_count)
-    }
-}
-
-fn verb(count: u64) -> &'static str {
-    if count == 1 { "is" } else { "are" }
-}
-
-fn ratio(error: f64, tolerance: f64) -> f64 {
-    match (error == 0.0, tolerance == 0.0) {
-        (true, _) => 0.0,
-        (false, true) => f64::MAX,
-        (false, false) => error / tolerance,
-    }
-}
-
-fn number(value: f64) -> String {
-    if value != 0.0 && (value.abs() < 1e-4 || value.abs() >= 1e7) {
-        format!("{value:.6e}")
-    } else {
-        format!("{value}")
-    }
+/// The elements of a range; none when the tensor ends before it.
+fn elements<'a, const WIDTH: usize>(bytes: &'a [u8], range: &Range<usize>) -> &'a [[u8; WIDTH]] {
+    bytes.as_chunks().0.get(range.clone()).unwrap_or_default()
 }
 
 #[cfg(test)]

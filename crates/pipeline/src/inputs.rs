@@ -14,11 +14,13 @@ use crate::task::spec::{Input, Role};
 /// Version of this generator; part of every reference key.
 pub const GENERATOR_VERSION: u32 = 1;
 /// Mean of a sum of eight `u16`.
-const SUM_MEAN: i64 = 262_140;
+const SUM_MEAN: i32 = 262_140;
 /// One over the standard deviation of that sum.
 const SUM_SCALE: f32 = 1.0 / 53_509.99;
 /// Words of 32 bits that one element takes from the stream.
 const WORDS_PER_ELEMENT: u128 = 4;
+/// Elements whose words are made at a time.
+const WORDS_BLOCK: usize = 256;
 
 /// A 256-bit secret from which all inputs of one case are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,53 +111,95 @@ impl InputStream {
     pub fn fill(&self, first_element: u64, out: &mut [u8]) {
         let mut stream = ChaCha8Rng::from_seed(self.seed);
         stream.set_word_pos(u128::from(first_element) * WORDS_PER_ELEMENT);
-        if self.dtype.bits() == 4 {
-            for byte in out {
-                let low = self.next_bits(&mut stream) & 15;
-                *byte = (low | (self.next_bits(&mut stream) & 15) << 4) as u8;
-            }
-            return;
-        }
-        let width = (self.dtype.bits() / 8) as usize;
-        for element in out.chunks_exact_mut(width) {
-            element.copy_from_slice(&self.next_bits(&mut stream).to_le_bytes()[..width]);
-        }
-    }
-
-    fn next_bits(&self, stream: &mut ChaCha8Rng) -> u64 {
-        let words = [stream.next_u32(), stream.next_u32(), stream.next_u32(), stream.next_u32()];
-        match self.draw {
-            Draw::Integer { low, high } => {
+        match (self.draw, self.distribution) {
+            (Draw::Integer { low, high }, _) => {
                 let span = (high - low + 1) as u128;
-                let offset = ((u128::from(words[0]) * span) >> 32) as i64;
-                self.dtype.encode_integer(low + offset)
+                let offset = |word| ((u128::from(word) * span) >> 32) as i64;
+                self.fill_bits(&mut stream, out, |words| {
+                    self.dtype.encode_integer(low + offset(words[0]))
+                });
             }
-            Draw::Float { scale, offset } => {
-                let value = self.base_value(words) * scale + offset;
-                self.dtype.encode(f64::from(value))
+            (Draw::Float { scale, offset }, Distribution::D1) => {
+                let value = |words| centred_sum(words) as f32 * SUM_SCALE * scale + offset;
+                self.fill_floats(&mut stream, out, value);
+            }
+            (Draw::Float { scale, offset }, Distribution::D2) => {
+                self.fill_floats(&mut stream, out, |words| wide_value(words) * scale + offset);
+            }
+            (Draw::Float { scale, offset }, Distribution::D4) => {
+                self.fill_floats(&mut stream, out, |words| small_value(words) * scale + offset);
             }
         }
     }
 
-    fn base_value(&self, words: [u32; 4]) -> f32 {
-        match self.distribution {
-            Distribution::D1 => centred_sum(words) as f32 * SUM_SCALE,
-            Distribution::D2 => {
-                // log2 of a lognormal with σ = 2 has deviation 2.885; integer arithmetic only.
-                let exponent =
-                    (centred_sum(words) * 2_885).div_euclid(53_510 * 1_000).clamp(-12, 8);
-                let mantissa = words[0].wrapping_mul(0x9e37_79b1) >> 9;
-                let sign = words[3].wrapping_mul(0x85eb_ca6b) & 0x8000_0000;
-                f32::from_bits(sign | ((exponent + 127) as u32) << 23 | mantissa)
-            }
-            Distribution::D4 => ((u64::from(words[0]) * 9) >> 32) as f32 - 4.0,
+    fn fill_floats(&self, stream: &mut ChaCha8Rng, out: &mut [u8], value: impl Fn(Words) -> f32) {
+        match self.dtype {
+            Dtype::F32 => fill_elements(stream, out, |words| value(words).to_le_bytes()),
+            dtype => self.fill_bits(stream, out, |words| dtype.encode(f64::from(value(words)))),
+        }
+    }
+
+    fn fill_bits(&self, stream: &mut ChaCha8Rng, out: &mut [u8], bits: impl Fn(Words) -> u64) {
+        match self.dtype.bits() {
+            64 => fill_elements(stream, out, |words| bits(words).to_le_bytes()),
+            32 => fill_elements(stream, out, |words| (bits(words) as u32).to_le_bytes()),
+            16 => fill_elements(stream, out, |words| (bits(words) as u16).to_le_bytes()),
+            8 => fill_elements(stream, out, |words| [bits(words) as u8]),
+            _ => fill_nibbles(stream, out, bits),
         }
     }
 }
 
-fn centred_sum(words: [u32; 4]) -> i64 {
-    words.iter().map(|word| i64::from(word & 0xffff) + i64::from(word >> 16)).sum::<i64>()
-        - SUM_MEAN
+/// The words of one element.
+type Words = [u32; 4];
+
+/// A loop of its own for each type and distribution, over words that are made many at a time.
+fn fill_elements<const WIDTH: usize>(
+    stream: &mut ChaCha8Rng,
+    out: &mut [u8],
+    element: impl Fn(Words) -> [u8; WIDTH],
+) {
+    let mut bytes = [[0; 16]; WORDS_BLOCK];
+    for block in out.as_chunks_mut().0.chunks_mut(WORDS_BLOCK) {
+        stream.fill_bytes(bytes[..block.len()].as_flattened_mut());
+        for (slot, bytes) in block.iter_mut().zip(&bytes) {
+            *slot = element(words_of(bytes));
+        }
+    }
+}
+
+fn fill_nibbles(stream: &mut ChaCha8Rng, out: &mut [u8], bits: impl Fn(Words) -> u64) {
+    let mut pair = [[0; 16]; 2];
+    for byte in out {
+        stream.fill_bytes(pair.as_flattened_mut());
+        let [low, high] = [bits(words_of(&pair[0])) & 15, bits(words_of(&pair[1])) & 15];
+        *byte = (low | high << 4) as u8;
+    }
+}
+
+fn words_of(bytes: &[u8; 16]) -> Words {
+    let word = |at: usize| {
+        u32::from_le_bytes([bytes[4 * at], bytes[4 * at + 1], bytes[4 * at + 2], bytes[4 * at + 3]])
+    };
+    [word(0), word(1), word(2), word(3)]
+}
+
+fn wide_value(words: Words) -> f32 {
+    // log2 of a lognormal with σ = 2 has deviation 2.885; integer arithmetic only.
+    let exponent = (centred_sum(words) * 2_885).div_euclid(53_510 * 1_000).clamp(-12, 8);
+    let mantissa = words[0].wrapping_mul(0x9e37_79b1) >> 9;
+    let sign = words[3].wrapping_mul(0x85eb_ca6b) & 0x8000_0000;
+    f32::from_bits(sign | ((exponent + 127) as u32) << 23 | mantissa)
+}
+
+fn small_value(words: Words) -> f32 {
+    ((u64::from(words[0]) * 9) >> 32) as f32 - 4.0
+}
+
+/// A sum of eight `u16` about its mean.
+fn centred_sum(words: Words) -> i32 {
+    let halves = words.iter().map(|word| (word & 0xffff) + (word >> 16));
+    halves.sum::<u32>() as i32 - SUM_MEAN
 }
 
 fn draw_of(input: &Input, parameter: i64) -> Draw {

@@ -44,6 +44,8 @@ pub const EXTENT_MAX: i64 = 1 << 40;
 pub const TENSOR_BYTES_MAX: u64 = 64 << 30;
 /// Wrong elements that a check reports.
 pub const WRONG_ELEMENTS_MAX: usize = 8;
+/// Elements that one thread compares at a time.
+pub(crate) const CHECK_PART_ELEMENTS: usize = 1 << 16;
 /// Diagnostics kept of one build.
 pub const DIAGNOSTICS_MAX: usize = 24;
 /// Diagnostics shown to the model.

@@ -62,6 +62,7 @@ impl Rooms {
             }
         };
         let range = range(slice).ok_or_else(|| outside(slice))?;
+        map.prepare(range.clone())?;
         map.get_mut(range).ok_or_else(|| outside(slice))
     }
 }

@@ -18,3 +18,7 @@ pub(crate) const READS_MAX: usize = 64;
 pub(crate) const SEAL_TRIES_MAX: u32 = 200;
 /// The wait between two of them.
 pub(crate) const SEAL_WAIT: std::time::Duration = std::time::Duration::from_millis(5);
+/// Bytes of a shared memory for which a thread of its own is worth starting.
+pub(crate) const PREPARE_BYTES_MIN: usize = 8 << 20;
+/// Threads that prepare one shared memory.
+pub(crate) const PREPARE_THREADS_MAX: usize = 16;

@@ -183,3 +183,57 @@ proptest! {
         prop_assert_eq!(&checked.first[0].index, &vec![0, at as u64]);
     }
 }
+
+/// A comparison of every type with elements that are wrong in all ways; parts and blocks end inside
+/// of rows.
+#[test]
+fn neither_parts_nor_threads_change_what_is_found() {
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::E4m3, Dtype::I32, Dtype::Fp4e2m1] {
+        let (rows, columns) = (21u64, 50u64);
+        let count = (rows * columns) as usize;
+        let want: Vec<f64> = (0..count).map(|at| (at % 13) as f64 - 5.7).collect();
+        let want_bits = |want: &f64| match dtype.is_float() {
+            true => want.to_bits(),
+            false => *want as i64 as u64,
+        };
+        let reference: Vec<u8> = want.iter().flat_map(|it| want_bits(it).to_le_bytes()).collect();
+        let mut got = vec![0; dtype.bytes_for(rows * columns).unwrap() as usize];
+        Poison::Values(5).fill(dtype, &mut got);
+        let width = dtype.bits() as usize / 8;
+        if width > 0 {
+            for (at, element) in got.chunks_exact_mut(width).enumerate() {
+                if !matches!(at, 0..70 | 130 | 490..495 | 1049) {
+                    element.copy_from_slice(&dtype.encode(want[at]).to_le_bytes()[..width]);
+                }
+            }
+            got[200 * width..201 * width].fill(0xff);
+        }
+        let comparison = Comparison {
+            name: "y",
+            dtype,
+            compare: Compare::Bound,
+            extents: &[rows, columns],
+            got: &got,
+            reference: &reference,
+            bound: Some(&f64_bytes(&[8.0; 1050])),
+            accumulation_unit: dtype.unit_roundoff(),
+            norm_limit: 5e-5,
+            flush_denormals: false,
+            poison: Poison::Values(5),
+        };
+        let whole = comparison.run_in_parts(count);
+        assert!(whole.wrong > 50 && whole.unwritten > 50, "{dtype:?} {whole:?}");
+        for part_elements in [1, 49, 64, 65, 1000, 5000] {
+            let mut parted = comparison.run_in_parts(part_elements);
+            let close = (parted.norm_error - whole.norm_error).abs() <= 1e-12 * whole.norm_error;
+            assert!(close, "{dtype:?} {part_elements}");
+            parted.norm_error = whole.norm_error;
+            assert_eq!(parted, whole, "{dtype:?} {part_elements}");
+        }
+        let with_threads = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| comparison.run_in_parts(49))
+        };
+        assert_eq!(with_threads(1), with_threads(3), "{dtype:?}");
+    }
+}
