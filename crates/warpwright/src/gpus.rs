@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context;
-use judge::{GpuConfig, Judge, JudgeError};
+use judge::{GpuConfig, Judge};
 use pipeline::hardware::{HardwareSheet, SHEET_VERSION};
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +93,7 @@ impl fmt::Display for DeviceSetting {
 /// The GPUs of this machine, with the ceilings that are known.
 ///
 /// # Errors
-/// [`JudgeError::NotAvailable`] without a driver or GPU.
+/// `NotAvailable` without a driver or GPU.
 pub(crate) fn found(places: &Places) -> anyhow::Result<Vec<HardwareSheet>> {
     let program = std::env::current_exe().context("where this program is")?;
     let mut sheets = judge::find_gpus(&program, &environment::of_gpu_children())?;
@@ -240,11 +240,6 @@ fn keep(places: &Places, sheet: &HardwareSheet) -> anyhow::Result<()> {
     std::io::Write::write_all(&mut file, &serde_json::to_vec_pretty(sheet)?)?;
     file.persist(&path).with_context(|| path.display().to_string())?;
     Ok(())
-}
-
-/// True for the one error that means "not on this machine".
-pub(crate) fn is_not_available(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref::<JudgeError>(), Some(JudgeError::NotAvailable(_)))
 }
 
 #[cfg(test)]

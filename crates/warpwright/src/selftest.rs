@@ -246,7 +246,6 @@ impl<'a> Bench<'a> {
 /// A kernel that comes with the program.
 pub(crate) struct Shipped {
     pub(crate) task: Task,
-    pub(crate) reply: String,
     pub(crate) candidate: Result<Candidate, Verdict>,
 }
 
@@ -255,7 +254,7 @@ impl Shipped {
         let task = wiring::load_task(task)?.task;
         let parsed = reply::candidate(reply, &task.signature());
         let candidate = parsed.map_err(|malformed| malformed.verdict());
-        Ok(Self { task, reply: reply.to_owned(), candidate })
+        Ok(Self { task, candidate })
     }
 
     /// Builds and evaluates it as a run would.
