@@ -15,6 +15,7 @@ mod harness;
 mod health;
 mod info;
 mod legality;
+mod module;
 mod nvml;
 mod placement;
 mod timer;

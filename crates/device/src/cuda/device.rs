@@ -3,17 +3,16 @@
 //! Single-threaded, one stream. A kernel's fault is a value: it is kept from whichever call first
 //! shows it and told by [`CudaDevice::synchronise`]; afterwards the device is of no use. Start at
 //! [`CudaDevice::new`].
-#![allow(unsafe_code, reason = "launches kernels whose arguments are checked here")]
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::buffers::Buffers;
-use super::driver::{CallError, Function, Geometry, Module, Primary, Stream, encode_tensor_map};
-use super::legality::{EntryFacts, Limits};
-use super::{Context, CudaError, Placement, faults, legality};
+use super::driver::{CallError, Primary, Stream, encode_tensor_map};
+use super::legality::Limits;
+use super::module::LoadedModule;
+use super::{Context, CudaError, Placement, faults};
 use crate::execute::{
     Access, Buffer, Device, DeviceError, Fault, Image, KernelLaunch, LaunchEnd, Launched, LoadEnd,
     TensorMap, TensorMapEnd,
@@ -44,17 +43,6 @@ pub struct Breach {
     pub offset: i64,
     /// How many bytes changed on this side.
     pub bytes: u64,
-}
-
-#[derive(Debug)]
-struct LoadedModule {
-    entries: HashMap<String, Entry>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    function: Function,
-    facts: EntryFacts,
 }
 
 impl CudaDevice {
@@ -91,14 +79,14 @@ impl CudaDevice {
         if let Some(end) = self.faulted() {
             return Ok(Some(end));
         }
-        let Some(entry) = module.entries.get(launch.entry) else {
+        let Some(entry) = module.entry(launch.entry) else {
             let why = format!("the module has no loaded entry `{}`", launch.entry);
             return Ok(Some(LaunchEnd::Refused(why)));
         };
-        if let Some(why) = legality::refusal(&self.limits(), &entry.facts, launch) {
+        if let Some(why) = entry.refusal(&self.limits(), launch) {
             return Ok(Some(LaunchEnd::Refused(why)));
         }
-        match start(&self.stream, entry, launch) {
+        match entry.start(&self.stream, launch) {
             Ok(()) => Ok(None),
             Err(error) => self.not_queued(error).map(Some),
         }
@@ -243,27 +231,6 @@ impl CudaDevice {
     }
 }
 
-/// Sets what the function needs and queues it.
-fn start(stream: &Stream, entry: &Entry, launch: &KernelLaunch<'_>) -> Result<(), CallError> {
-    if launch.shared_bytes > 0 {
-        entry.function.allow_shared(launch.shared_bytes)?;
-    }
-    if legality::has_wide_cluster(launch) {
-        entry.function.allow_wide_clusters()?;
-    }
-    let geometry = Geometry {
-        grid: launch.grid,
-        block: launch.block,
-        cluster: launch.cluster,
-        shared_bytes: launch.shared_bytes,
-        cooperative: launch.cooperative,
-        pdl: launch.pdl,
-    };
-    let args: Vec<&[u8]> = launch.args.iter().map(Vec::as_slice).collect();
-    // SAFETY: number and sizes of the arguments were compared with the entry's parameters.
-    unsafe { entry.function.launch(stream, &geometry, &args) }
-}
-
 /// Spins at first, then sleeps a tenth of what was waited.
 fn pause(waited: Duration) {
     if waited < POLL_SPIN {
@@ -271,46 +238,6 @@ fn pause(waited: Duration) {
     } else {
         std::thread::sleep((waited / 10).clamp(POLL_SLEEP_MIN, POLL_SLEEP_MAX));
     }
-}
-
-impl LoadedModule {
-    fn new(primary: &Rc<Primary>, image: &Image<'_>, names: &[&str]) -> Result<Self, LoadError> {
-        let module = Module::load(primary, image.cubin)?;
-        let mut entries = HashMap::new();
-        for name in names {
-            let function = module.function(name)?;
-            let facts = EntryFacts {
-                parameters: parameters(&function, image.ptx, name)?,
-                threads_max: function.threads_max()?,
-                static_shared: function.static_shared()?,
-                required_cluster: function.required_cluster().unwrap_or([0; 3]),
-            };
-            entries.insert((*name).to_owned(), Entry { function, facts });
-        }
-        Ok(Self { entries })
-    }
-}
-
-enum LoadError {
-    Call(CallError),
-    NoParameters,
-}
-
-impl From<CallError> for LoadError {
-    fn from(error: CallError) -> Self {
-        Self::Call(error)
-    }
-}
-
-/// Sizes of the parameters, from the driver or, where it cannot tell, from the PTX.
-fn parameters(function: &Function, ptx: &str, name: &str) -> Result<Vec<u64>, LoadError> {
-    if let Some(sizes) = function.parameters()? {
-        return Ok(sizes);
-    }
-    let module = ptx_sim::syntax::parse(ptx).map_err(|_| LoadError::NoParameters)?;
-    let entries = ptx_sim::facts::ModuleFacts::of(&module).entries;
-    let entry = entries.iter().find(|entry| entry.name == name).ok_or(LoadError::NoParameters)?;
-    Ok(entry.params.iter().map(|param| u64::from(param.bytes)).collect())
 }
 
 fn unsupported(what: String) -> Result<LoadEnd, DeviceError> {
@@ -327,11 +254,7 @@ impl Device for CudaDevice {
                 self.module = Some(module);
                 return Ok(LoadEnd::Loaded);
             }
-            Err(LoadError::NoParameters) => {
-                let why = "neither the driver nor the PTX tells the kernels' parameters";
-                return unsupported(why.to_owned());
-            }
-            Err(LoadError::Call(error)) => error,
+            Err(error) => error,
         };
         if let Some(why) = faults::load_refusal(error.code) {
             return unsupported(why);

@@ -162,27 +162,32 @@ extern "C" __global__ void ww_scrub(unsigned word, unsigned words, unsigned* sin
 }
 
 // Holds the stream until the host has queued everything: until the flag in host memory has reached
-// `ticket` and the least time is over, or until the timeout. Record: start and end in nanoseconds,
-// SM cycles between them, whether it timed out.
+// `ticket` and the least time is over, or until the timeout. Record: nanoseconds and SM cycles
+// between the first and the last tick of the timer within the least time, then the timeout.
 extern "C" __global__ void ww_gate(const u64* flag, u64 ticket, u64* record, u64 minimum_ns,
                                    u64 timeout_ns) {
     const volatile u64* watched = flag;
-    u64 start = nanoseconds_now(), now = start, timed_out = 0;
-    long long clock = clock64();
+    u64 start = nanoseconds_now(), first = start, last = start;
+    long long first_clock = 0, last_clock = 0;
     for (;;) {
-        now = nanoseconds_now();
-        if (now - start < minimum_ns) continue;
-        if (*watched >= ticket) break;
-        if (now - start >= timeout_ns) {
-            timed_out = 1;
-            break;
+        u64 now = nanoseconds_now();
+        long long clock = clock64();
+        if (now - start >= minimum_ns) break;
+        if (now == last) continue;
+        if (last == start) {
+            first = now;
+            first_clock = clock;
         }
+        last = now;
+        last_clock = clock;
     }
-    long long cycles = clock64() - clock;
+    u64 timed_out = 0;
+    while (timed_out == 0 && *watched < ticket) {
+        timed_out = nanoseconds_now() - start >= timeout_ns;
+    }
     volatile u64* out = record;
-    out[0] = start;
-    out[1] = now;
-    out[2] = (u64)cycles;
-    out[3] = timed_out;
+    out[0] = last_clock == 0 ? 0 : last - first;
+    out[1] = (u64)(last_clock - first_clock);
+    out[2] = timed_out;
     __threadfence_system();
 }

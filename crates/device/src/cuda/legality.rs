@@ -111,7 +111,7 @@ fn cluster(limits: &Limits, entry: &EntryFacts, launch: &KernelLaunch<'_>) -> Op
     if blocks > CLUSTER_MAX {
         return Some(format!("a cluster of {blocks} blocks exceeds the limit of {CLUSTER_MAX}"));
     }
-    let axis = (0..3).find(|&axis| cluster[axis] > 0 && launch.grid[axis] % cluster[axis] != 0)?;
+    let axis = (0..3).find(|&axis| !launch.grid[axis].is_multiple_of(cluster[axis].max(1)))?;
     let (grid, side) = (launch.grid[axis], cluster[axis]);
     Some(format!("grid.{} is {grid}, not a multiple of the cluster's {side}", AXES[axis]))
 }

@@ -18,6 +18,7 @@ use crate::limits::{GATE_MINIMUM, GATE_TIMEOUT, HASHES_MAX};
 /// Words of the pinned memory: the flag, and the gate's record in a line of its own.
 const FLAG: usize = 0;
 const RECORD: usize = 16;
+const RECORD_WORDS: usize = 3;
 const PINNED_WORDS: usize = 32;
 /// What a sum must be to be written at all.
 const NEVER: u32 = 0x5eed_dead;
@@ -33,7 +34,7 @@ pub(super) const BLOCK_THREADS: u32 = 1024;
 pub struct TimedSample {
     /// From the start event to the stop event, in nanoseconds; the pair's own time included.
     pub elapsed_ns: u64,
-    /// SM clock while the last gate was closed; zero if none was.
+    /// SM clock while the last gate was closed; zero if none was, or if the GPU's timer is coarse.
     pub sm_clock_hz: f64,
     /// The gate opened by itself: the host was too slow, and the sample is void.
     pub gate_timed_out: bool,
@@ -132,7 +133,7 @@ impl Timer {
     /// Breakage only.
     pub fn close_gate(&mut self, device: &mut CudaDevice) -> Result<(), DeviceError> {
         self.closed += 1;
-        for word in RECORD..RECORD + 4 {
+        for word in RECORD..RECORD + RECORD_WORDS {
             self.pinned.store(word, 0);
         }
         let nanoseconds = |time: std::time::Duration| Arg::Long(time.as_nanos() as u64);
@@ -228,10 +229,9 @@ impl Timer {
     /// # Errors
     /// Events that were not queued or have not passed.
     pub fn sample(&mut self) -> Result<TimedSample, DeviceError> {
-        let [start, end, cycles, timed_out] =
+        let [nanoseconds, cycles, timed_out] =
             std::array::from_fn(|word| self.pinned.load(RECORD + word));
-        let gated = end.saturating_sub(start);
-        let clock = if gated == 0 { 0.0 } else { cycles as f64 / gated as f64 * 1e9 };
+        let clock = if nanoseconds == 0 { 0.0 } else { cycles as f64 / nanoseconds as f64 * 1e9 };
         Ok(TimedSample {
             elapsed_ns: self.stop.since(&self.start)?,
             sm_clock_hz: clock,

@@ -131,7 +131,7 @@ impl TensorMap<'_> {
         let mut inner = self.dims[0].saturating_mul(self.element.bytes());
         for (index, &stride) in self.strides.iter().enumerate() {
             let dimension = index + 1;
-            if stride == 0 || stride % ALIGNMENT != 0 || stride >= STRIDE_END {
+            if stride == 0 || !stride.is_multiple_of(ALIGNMENT) || stride >= STRIDE_END {
                 return Some(format!(
                     "the stride of dimension {dimension} is {stride} bytes; it must be a multiple \
                      of {ALIGNMENT} from {ALIGNMENT} to below 2^40"
@@ -158,7 +158,7 @@ impl TensorMap<'_> {
             ));
         }
         let inner = u64::from(self.box_dims[0]) * self.element.bytes();
-        if inner % ALIGNMENT != 0 {
+        if !inner.is_multiple_of(ALIGNMENT) {
             return Some(format!(
                 "the inner side of the box is {inner} bytes, not a multiple of {ALIGNMENT}"
             ));
@@ -172,7 +172,7 @@ impl TensorMap<'_> {
     }
 
     fn place_flaw(&self) -> Option<String> {
-        if self.buffer.address % ALIGNMENT != 0 {
+        if !self.buffer.address.is_multiple_of(ALIGNMENT) {
             return Some(format!("the tensor's address is not a multiple of {ALIGNMENT}"));
         }
         let (needed, has) = (self.span_bytes(), self.buffer.bytes);

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod compile;
+mod cuda;
 mod diagnostics;
+mod harness;
 mod sim;
 mod toolchain;
 
@@ -36,13 +38,12 @@ fn compile(source: &str, names: &[&str]) -> Compiled {
 }
 
 fn compile_with(source: &str, names: &[&str], defines: &[(String, i64)]) -> Compiled {
+    compile_for("sm_90a", source, names, defines)
+}
+
+fn compile_for(arch: &str, source: &str, names: &[&str], defines: &[(String, i64)]) -> Compiled {
     let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-    let request = CompileRequest {
-        source,
-        file_name: "kernel.cu",
-        arch: "sm_90a",
-        defines,
-        name_expressions: &names,
-    };
+    let request =
+        CompileRequest { source, file_name: "kernel.cu", arch, defines, name_expressions: &names };
     nvrtc().compile(&request).unwrap()
 }
