@@ -1,7 +1,8 @@
 //! What a device does: holds buffers, loads a module, runs launches one after another.
 //!
 //! A launch that faults is a value ([`LaunchEnd`]); an error is a misuse of the device or a broken
-//! machine. Implementations: [`crate::sim`] and [`crate::cuda`]. [`conformance`] is the suite that each must pass.
+//! machine. Implementations: [`crate::sim`] and [`crate::cuda`]. [`conformance`] is the suite that
+//! each must pass.
 
 pub mod conformance;
 mod tensor_map;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::buffers::Buffers;
 use super::driver::{CallError, Primary, Stream, encode_tensor_map};
 use super::legality::Limits;
-use super::module::{LoadError, LoadedModule};
+use super::module::LoadedModule;
 use super::{Context, CudaError, Placement, faults};
 use crate::execute::{
     Access, Breach, Buffer, Device, DeviceError, Fault, Image, KernelLaunch, LaunchEnd, Launched,
@@ -235,11 +235,7 @@ impl Device for CudaDevice {
                 self.module = Some(module);
                 return Ok(LoadEnd::Loaded);
             }
-            Err(LoadError::NoParameters) => {
-                let why = "neither the driver nor the PTX tells the kernels' parameters";
-                return unsupported(why.to_owned());
-            }
-            Err(LoadError::Call(error)) => error,
+            Err(error) => error,
         };
         if let Some(why) = faults::load_refusal(error.code) {
             return unsupported(why);

@@ -1,12 +1,11 @@
 //! The module of a device: its kernels, what they take, and their launches.
 //!
 //! Start at [`LoadedModule::new`].
-#![allow(unsafe_code, reason = "launches kernels whose arguments are checked here")]
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::driver::{CallError, Code, Function, Geometry, Module, Primary, Stream};
+use super::driver::{CallError, Function, Geometry, Module, Primary, Stream};
 use super::legality::{self, EntryFacts, Limits};
 use crate::execute::{Image, KernelLaunch};
 
@@ -29,13 +28,13 @@ impl LoadedModule {
         primary: &Rc<Primary>,
         image: &Image<'_>,
         names: &[&str],
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self, CallError> {
         let module = Module::load(primary, image.cubin)?;
         let mut entries = HashMap::new();
         for name in names {
-            let function = module.function(name)?;
+            let function = module.function(name, || told_parameters(image.ptx, name))?;
             let facts = EntryFacts {
-                parameters: parameters(&function, image.ptx, name)?,
+                parameters: function.parameters().to_vec(),
                 threads_max: function.threads_max()?,
                 static_shared: function.static_shared()?,
                 required_cluster: function.required_cluster().unwrap_or([0; 3]),
@@ -50,27 +49,12 @@ impl LoadedModule {
     }
 }
 
-/// Why a module was not loaded.
-pub(super) enum LoadError {
-    Call(CallError),
-    NoParameters,
-}
-
-impl From<CallError> for LoadError {
-    fn from(error: CallError) -> Self {
-        Self::Call(error)
-    }
-}
-
-/// Sizes of the parameters, from the driver or, where it cannot tell, from the PTX.
-fn parameters(function: &Function, ptx: &str, name: &str) -> Result<Vec<u64>, LoadError> {
-    if let Some(sizes) = function.parameters()? {
-        return Ok(sizes);
-    }
-    let module = ptx_sim::syntax::parse(ptx).map_err(|_| LoadError::NoParameters)?;
+/// Sizes of a kernel's parameters in bytes as its PTX has them.
+fn told_parameters(ptx: &str, name: &str) -> Option<Vec<u64>> {
+    let module = ptx_sim::syntax::parse(ptx).ok()?;
     let entries = ptx_sim::facts::ModuleFacts::of(&module).entries;
-    let entry = entries.iter().find(|entry| entry.name == name).ok_or(LoadError::NoParameters)?;
-    Ok(entry.params.iter().map(|param| u64::from(param.bytes)).collect())
+    let entry = entries.into_iter().find(|entry| entry.name == name)?;
+    Some(entry.params.iter().map(|param| u64::from(param.bytes)).collect())
 }
 
 impl Entry {
@@ -85,7 +69,6 @@ impl Entry {
         stream: &Stream,
         launch: &KernelLaunch<'_>,
     ) -> Result<(), CallError> {
-        self.fit_arguments(launch)?;
         if launch.shared_bytes > 0 {
             self.function.allow_shared(launch.shared_bytes)?;
         }
@@ -100,16 +83,6 @@ impl Entry {
             cooperative: launch.cooperative,
             pdl: launch.pdl,
         };
-        let args: Vec<&[u8]> = launch.args.iter().map(Vec::as_slice).collect();
-        // SAFETY: number and sizes of the arguments were compared with the entry's parameters.
-        unsafe { self.function.launch(stream, &geometry, &args) }
-    }
-
-    fn fit_arguments(&self, launch: &KernelLaunch<'_>) -> Result<(), CallError> {
-        let sizes = launch.args.iter().map(|arg| arg.len() as u64);
-        if sizes.eq(self.facts.parameters.iter().copied()) {
-            return Ok(());
-        }
-        Err(CallError { call: "arguments", code: Code::CUDA_ERROR_INVALID_VALUE })
+        self.function.launch(stream, &geometry, launch.args)
     }
 }

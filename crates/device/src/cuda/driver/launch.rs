@@ -1,5 +1,4 @@
 //! Modules, their functions, launches and tensor maps.
-#![allow(unsafe_code, reason = "calls into the CUDA driver")]
 
 use std::ffi::CString;
 use std::ptr;
@@ -48,7 +47,13 @@ impl Module {
         Ok(Module { loaded: Rc::new(Loaded { raw, primary: Rc::clone(primary) }) })
     }
 
-    pub(in crate::cuda) fn function(&self, name: &str) -> Result<Function, CallError> {
+    /// A kernel by its name. `told` are the sizes of its parameters in bytes as the compiler told
+    /// them, for drivers that cannot; without either the kernel is `CUDA_ERROR_NOT_SUPPORTED`.
+    pub(in crate::cuda) fn function(
+        &self,
+        name: &str,
+        told: impl FnOnce() -> Option<Vec<u64>>,
+    ) -> Result<Function, CallError> {
         const CALL: &str = "cuModuleGetFunction";
         let not_found = CallError { call: CALL, code: Code::CUDA_ERROR_NOT_FOUND };
         let name = CString::new(name).map_err(|_| not_found)?;
@@ -56,15 +61,41 @@ impl Module {
         // SAFETY: the module is loaded, and the name ends in a zero.
         let code = unsafe { sys::cuModuleGetFunction(&mut raw, self.loaded.raw, name.as_ptr()) };
         check(CALL, code)?;
-        Ok(Function { raw, module: Rc::clone(&self.loaded) })
+        let untold = CallError { call: PARAMETERS, code: Code::CUDA_ERROR_NOT_SUPPORTED };
+        let parameters = parameters(raw)?.or_else(told).ok_or(untold)?;
+        Ok(Function { raw, parameters, _module: Rc::clone(&self.loaded) })
     }
+}
+
+const PARAMETERS: &str = "cuFuncGetParamInfo";
+
+/// Size of each parameter in bytes; none where the driver cannot tell.
+fn parameters(function: sys::CUfunction) -> Result<Option<Vec<u64>>, CallError> {
+    if !has(c"cuFuncGetParamInfo") {
+        return Ok(None);
+    }
+    let mut sizes = Vec::new();
+    while sizes.len() < PARAMETERS_MAX {
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: the driver has the call, the function's module is loaded, and both numbers
+        // outlive the call.
+        let code =
+            unsafe { sys::cuFuncGetParamInfo(function, sizes.len(), &mut offset, &mut bytes) };
+        if code == Code::CUDA_ERROR_INVALID_VALUE {
+            break;
+        }
+        check(PARAMETERS, code)?;
+        sizes.push(bytes as u64);
+    }
+    Ok(Some(sizes))
 }
 
 /// A kernel of a loaded module.
 #[derive(Clone, Debug)]
 pub(in crate::cuda) struct Function {
     raw: sys::CUfunction,
-    module: Rc<Loaded>,
+    parameters: Vec<u64>,
+    _module: Rc<Loaded>,
 }
 
 /// Shape and ways of one launch.
@@ -140,48 +171,33 @@ impl Function {
         self.set_attribute(attribute, 1)
     }
 
-    /// Size of each parameter in bytes; none where the driver cannot tell.
-    pub(in crate::cuda) fn parameters(&self) -> Result<Option<Vec<u64>>, CallError> {
-        if !has(c"cuFuncGetParamInfo") {
-            return Ok(None);
-        }
-        let mut sizes = Vec::new();
-        while sizes.len() < PARAMETERS_MAX {
-            let (mut offset, mut bytes) = (0, 0);
-            // SAFETY: the function exists, its module is loaded, and both numbers outlive the call.
-            let code =
-                unsafe { sys::cuFuncGetParamInfo(self.raw, sizes.len(), &mut offset, &mut bytes) };
-            if code == Code::CUDA_ERROR_INVALID_VALUE {
-                break;
-            }
-            check("cuFuncGetParamInfo", code)?;
-            sizes.push(bytes as u64);
-        }
-        Ok(Some(sizes))
+    /// Size of each parameter in bytes.
+    pub(in crate::cuda) fn parameters(&self) -> &[u64] {
+        &self.parameters
     }
 
-    /// Queues a launch.
-    ///
-    /// # Safety
-    /// `args` has one entry for each parameter, of the parameter's size.
-    pub(in crate::cuda) unsafe fn launch(
+    /// Queues a launch; arguments that are not the parameters are `CUDA_ERROR_INVALID_VALUE`.
+    pub(in crate::cuda) fn launch(
         &self,
         stream: &Stream,
         geometry: &Geometry,
-        args: &[&[u8]],
+        args: &[Vec<u8>],
     ) -> Result<(), CallError> {
+        const CALL: &str = "cuLaunchKernelEx";
+        if !args.iter().map(|arg| arg.len() as u64).eq(self.parameters.iter().copied()) {
+            return Err(CallError { call: CALL, code: Code::CUDA_ERROR_INVALID_VALUE });
+        }
         let lines = lines(args);
         let mut pointers: Vec<*mut std::ffi::c_void> =
             lines.iter().map(|line| line.as_ptr().cast_mut().cast()).collect();
         let mut attributes = attributes(geometry);
         let config = config(stream, geometry, &mut attributes);
-        debug_assert!(!self.module.raw.is_null());
-        // SAFETY: the module is loaded; the caller vouches for the arguments, each of which the
-        // driver copies before it returns; the attributes outlive the call.
+        // SAFETY: the module is loaded; there is an argument of the right size for each parameter,
+        // which the driver copies before it returns; the attributes outlive the call.
         let code = unsafe {
             sys::cuLaunchKernelEx(&config, self.raw, pointers.as_mut_ptr(), ptr::null_mut())
         };
-        check("cuLaunchKernelEx", code)
+        check(CALL, code)
     }
 }
 
@@ -191,8 +207,8 @@ impl Function {
 struct Line([u8; 128]);
 
 /// Each argument at an address aligned to 128 bytes.
-fn lines(args: &[&[u8]]) -> Vec<Vec<Line>> {
-    let aligned = |bytes: &&[u8]| {
+fn lines(args: &[Vec<u8>]) -> Vec<Vec<Line>> {
+    let aligned = |bytes: &Vec<u8>| {
         let mut lines = vec![Line([0; 128]); bytes.len().div_ceil(128).max(1)];
         for (line, part) in lines.iter_mut().zip(bytes.chunks(128)) {
             line.0[..part.len()].copy_from_slice(part);

@@ -2,7 +2,6 @@
 //!
 //! Device addresses are numbers to the host: a wrong one is an error of the driver or a fault of
 //! the device, never host memory gone wrong, so taking them is safe.
-#![allow(unsafe_code, reason = "calls into the CUDA driver and reads pinned memory")]
 
 use std::ptr::{self, NonNull};
 use std::rc::Rc;

@@ -1,5 +1,4 @@
 //! Streams and timing events, destroyed on drop.
-#![allow(unsafe_code, reason = "calls into the CUDA driver")]
 
 use std::ptr;
 use std::rc::Rc;
