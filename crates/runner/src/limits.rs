@@ -22,3 +22,5 @@ pub(crate) const EVENT_PAIRS: u32 = 50;
 pub(crate) const YARDSTICK_MS: u32 = 50;
 /// How long one launch of the conformance suite may take.
 pub(crate) const CONFORMANCE_DEADLINE: std::time::Duration = std::time::Duration::from_secs(10);
+/// Bytes of an output that one thread hashes at a time; whole words.
+pub(crate) const HASH_PART_BYTES: usize = 1 << 20;

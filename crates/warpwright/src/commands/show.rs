@@ -110,6 +110,7 @@ async fn show_attempt(
     show_build(attempt);
     if let Some(closed) = closed.iter().find(|it| it.seq == seq) {
         show_findings(attempt, closed);
+        show_gpu(closed);
         show_verdict(closed);
     }
     Ok(Outcome::done().with("run", run.to_string()).with("task", task.name.clone()))
@@ -240,6 +241,33 @@ fn on_its_line(diagnostic: &Diagnostic, source: &str) -> String {
 fn quoted_line(source: &str, number: usize) -> Option<String> {
     let line = source.lines().nth(number.checked_sub(1)?)?;
     Some(format!("{number:>5} | {line}"))
+}
+
+/// The card, its state, and how the parts of the evaluation took their time.
+fn show_gpu(closed: &Attempt) {
+    let Some(gpu) = closed.report.as_ref().and_then(|report| report.gpu.as_ref()) else { return };
+    let mut lines = vec![format!("{}, driver {}", gpu.uuid, gpu.driver)];
+    for (when, state) in [("before", &gpu.before), ("after", &gpu.after)] {
+        lines.extend(state.as_ref().map(|state| {
+            format!(
+                "{when}: SM {:.0} MHz, memory {:.0} MHz, {} °C, {:.0} W, throttle: {}, other \
+                 processes: {}",
+                state.sm_clock_hz / 1e6,
+                state.memory_clock_hz / 1e6,
+                state.temperature_c,
+                state.power_w,
+                if state.throttle.is_empty() {
+                    "none".to_owned()
+                } else {
+                    state.throttle.join(", ")
+                },
+                state.foreign_processes
+            )
+        }));
+    }
+    let parts = gpu.cost.iter().map(|part| format!("{} {:.0} ms", part.part, part.ms));
+    lines.push(format!("took: {}", parts.collect::<Vec<_>>().join(", ")));
+    section("GPU", &lines.join("\n"));
 }
 
 /// What the device noticed, each under the source line that it names.

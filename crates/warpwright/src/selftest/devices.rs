@@ -41,6 +41,8 @@ pub(super) fn conformance(bench: &mut Bench<'_>) -> anyhow::Result<()> {
 pub(super) fn wrong_kernels(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let gpu = bench.judge(LAUNCH_DEADLINE_MS)?;
     let simulator = wiring::judge_for(bench.toolchain, DeviceFacts::simulated_h200(), None)?;
+    // One seed: the reference is computed once for each task.
+    let seed = wiring::fresh_seed()?;
     for name in embedded::task_names() {
         let task = wiring::load_task(&name)?.task;
         for wrong in &task.wrong {
@@ -48,7 +50,6 @@ pub(super) fn wrong_kernels(bench: &mut Bench<'_>) -> anyhow::Result<()> {
             bench.item(&item, |_| {
                 let reply = pipeline::reply::compose(&wrong.source, &wrong.plan);
                 let shipped = Shipped::new(&name, &reply)?;
-                let seed = wiring::fresh_seed()?;
                 let on_gpu = shipped.judged(&gpu, &seed, 0)?.verdict;
                 let simulated = shipped.judged(&simulator, &seed, 0)?.verdict;
                 let expected =

@@ -43,6 +43,15 @@ fn found(task: &str, name: &str, judged: &Judged) -> Found {
         .with("floor µs", measured.floor.map_or_else(String::new, |it| microseconds(it.ns)))
         .with("of the floor", format!("{:.1} %", 100.0 * share))
         .with("notes", notes.join("; "))
+        .with("evaluated in ms", format!("{:.0}", judged.total_ms))
+        .with("parts", parts(judged))
+}
+
+/// How the parts of an evaluation took their time, in milliseconds.
+fn parts(judged: &Judged) -> String {
+    let gpu = judged.judgement.iter().filter_map(|judgement| judgement.report.gpu.as_ref());
+    let costs = gpu.flat_map(|gpu| &gpu.cost);
+    costs.map(|part| format!("{} {:.0}", part.part, part.ms)).collect::<Vec<_>>().join(", ")
 }
 
 /// The times of a correct kernel.
