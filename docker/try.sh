@@ -179,7 +179,7 @@ run() {
         done
         mount -t tmpfs -o mode=1777,nosuid,nodev,noexec tmpfs "$root/tmp"
         mount -t tmpfs -o uid="${user%:*}",gid="${user#*:}" tmpfs "$root/data"
-        for pair in $mounts; do mount --bind "${pair%%:*}" "$root${pair#*:}"; done
+        for pair in $mounts; do mkdir -p "$root${pair#*:}"; mount --bind "${pair%%:*}" "$root${pair#*:}"; done
         mount -o remount,bind,ro "$root"
         cd /
         variables=(); while [[ $1 != -- ]]; do variables+=("$1"); shift; done; shift
