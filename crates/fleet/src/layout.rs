@@ -57,6 +57,11 @@ impl Layout {
         self.results().join(format!("{key}.failed"))
     }
 
+    /// What the folder's workers judge on.
+    pub(crate) fn device(&self) -> PathBuf {
+        self.root.join("device.json")
+    }
+
     /// Keys of the jobs that wait, in order.
     pub(crate) fn waiting(&self) -> Result<Vec<String>, FleetError> {
         let folder = self.jobs();

@@ -5,6 +5,7 @@
 //! [`Worker`] the other; [`archive`] is what travels. Nothing here decides about kernels: the
 //! worker asks the same judge that a run on its own machine would ask.
 
+mod announcement;
 pub mod archive;
 mod error;
 mod evaluator;
@@ -14,6 +15,7 @@ pub mod limits;
 mod tests;
 mod worker;
 
+pub use announcement::announced;
 pub use error::FleetError;
 pub use evaluator::FolderEvaluator;
 pub use worker::{Drained, Worker, WorkerEvent};

@@ -20,7 +20,7 @@ use pipeline::verdict::{Reason, Verdict};
 
 use crate::archive::{Conditions, JobFailure, JobResult, pack, unpack};
 use crate::layout::Layout;
-use crate::{Drained, FolderEvaluator, Worker, WorkerEvent};
+use crate::{Drained, FolderEvaluator, Worker, WorkerEvent, announced};
 
 fn conditions() -> Conditions {
     Conditions {
@@ -111,6 +111,7 @@ fn judge(toolchain_id: &str) -> Judge {
         toolchain: serde_json::Value::Null,
         toolchain_id: toolchain_id.to_owned(),
         device: DeviceFacts::simulated_h200(),
+        gpus: None,
     })
 }
 
@@ -134,7 +135,7 @@ impl Folder {
     /// Lets a worker do what there is; gives what it told.
     fn drain(&self, toolchain_id: &str) -> Vec<String> {
         let told = Mutex::new(Vec::new());
-        let mut worker = Worker::open(self.root.path(), judge(toolchain_id)).unwrap();
+        let mut worker = Worker::open(self.root.path(), Arc::new(judge(toolchain_id))).unwrap();
         let observer = |event: WorkerEvent<'_>| {
             told.lock().unwrap().extend(match event {
                 WorkerEvent::Taken { .. } => None,
@@ -147,6 +148,17 @@ impl Folder {
         assert_eq!(drained, Drained::Empty);
         told.into_inner().unwrap()
     }
+}
+
+#[test]
+fn a_worker_tells_what_it_judges_on() {
+    let folder = Folder::new();
+    assert_eq!(announced(folder.root.path()).unwrap(), None);
+    folder.drain("toolchain");
+    let device = announced(folder.root.path()).unwrap();
+    assert_eq!(device.as_ref(), Some(&conditions().device));
+    std::fs::write(folder.layout().device(), "{}").unwrap();
+    assert!(announced(folder.root.path()).is_err());
 }
 
 #[test]

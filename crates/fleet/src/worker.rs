@@ -15,6 +15,7 @@ use pipeline::limits::capped;
 use pipeline::verdict::Verdict;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::announcement::announce;
 use crate::archive::{Conditions, JobFailure, JobResult, unpack};
 use crate::error::FleetError;
 use crate::layout::{Layout, open_plain, read_open, remove, write_whole};
@@ -24,7 +25,7 @@ use crate::limits::{JOB_POLL_MS, MESSAGE_BYTES_MAX, TRIES_MAX};
 #[derive(Debug)]
 pub struct Worker {
     layout: Layout,
-    judge: Judge,
+    judge: Arc<Judge>,
     /// Tasks whose reference reproduced its golden case here.
     proven: BTreeSet<Digest>,
 }
@@ -72,12 +73,14 @@ fn early_end(deadline: Option<Instant>, stop: &CancelFlag, cancel: &CancelFlag) 
 }
 
 impl Worker {
-    /// A worker with a judge of its own machine.
+    /// A worker with a judge of its own machine, whose device it tells the runs.
     ///
     /// # Errors
     /// A folder that cannot be made.
-    pub fn open(root: &Path, judge: Judge) -> Result<Self, FleetError> {
-        Ok(Self { layout: Layout::open(root)?, judge, proven: BTreeSet::new() })
+    pub fn open(root: &Path, judge: Arc<Judge>) -> Result<Self, FleetError> {
+        let layout = Layout::open(root)?;
+        announce(&layout, &judge.config().device)?;
+        Ok(Self { layout, judge, proven: BTreeSet::new() })
     }
 
     /// Judges jobs until `deadline` or a stop; with `drain` until none is left. `stop` ends it

@@ -17,10 +17,11 @@ use pipeline::task::Task;
 use pipeline::task::spec::{Case, Place};
 use pipeline::verdict::{Reason, Verdict};
 use sandbox::CancelFlag;
-use sandbox::wire::WindowResult;
+use sandbox::wire::{RunReport, WindowResult};
 
 use crate::decide::{case_report, case_reports, verdict_of};
 use crate::headline::{Concluded, Headline};
+use crate::trials::Trial;
 use crate::{Build, Judge, JudgeError, RunSeed};
 
 /// What is evaluated.
@@ -81,31 +82,48 @@ impl Judge {
         let headline = self.headline(evaluation, cancel)?;
         let mut cost = vec![part("inputs and reference", started)];
         let ran = self.run_candidate(evaluation, facts, &trials, &headline, cancel)?;
-        let (run, gpu) = (ran.report, ran.gpu);
         notes.extend(ran.note);
         cost.extend(ran.cost);
-        let run = match run {
-            Ok(run) => run,
-            Err((verdict, repeatable)) => {
-                let cases = trials.iter().map(|trial| case_report(trial, CaseStatus::NotRun));
-                let cases = cases.collect();
-                let mut report = self.report(facts, cases, Score::None, notes);
-                report.gpu = gpu.map(|sheet| record(&sheet, cost));
-                return Ok(Judgement { verdict, report, repeatable });
+        let gpu = ran.gpu.map(|sheet| (record(&sheet, cost), sheet));
+        let mut found = Found { cases: Vec::new(), score: Score::None, notes, gpu };
+        let early = match ran.report {
+            Ok(run) => {
+                self.compare(evaluation, (&trials, &headline), run, &mut found, cancel)?;
+                None
+            }
+            Err(end) => {
+                let not_run = |trial| case_report(trial, CaseStatus::NotRun);
+                found.cases = trials.iter().map(not_run).collect();
+                Some(end)
             }
         };
+        let by_cases = || (verdict_of(&found.cases), ran.repeatable);
+        let (verdict, repeatable) = early.unwrap_or_else(by_cases);
+        let score = if verdict.is_correct() { found.score } else { Score::None };
+        let mut report = self.report(facts, found.cases, score, found.notes);
+        report.gpu = found.gpu.map(|(record, _)| record);
+        Ok(Judgement { verdict, report, repeatable })
+    }
+
+    /// Has the outputs of a run compared, and concludes from its headline.
+    fn compare(
+        &self,
+        evaluation: &Evaluation<'_>,
+        (trials, headline): (&[Trial<'_>], &Headline<'_>),
+        run: RunReport,
+        found: &mut Found,
+        cancel: &CancelFlag,
+    ) -> Result<(), JudgeError> {
         let started = Instant::now();
-        let mut checks = self.verify(evaluation, &trials, &headline, &run, cancel)?;
-        cost.extend(run.cost.iter().cloned());
-        cost.push(part("compare", started));
-        let of_window = checks.split_off_window(&trials, &run);
-        let mut cases = case_reports(&trials, run.runs, checks.checks);
-        let mut gpu = gpu.map(|sheet| (record(&sheet, cost), sheet));
-        let concluded = match (&headline, run.sample, run.window) {
-            (Headline::Counted(_), Some(sample), _) => self.counted(evaluation, &sample),
+        let mut checks = self.verify(evaluation, trials, headline, &run, cancel)?;
+        let compared = part("compare", started);
+        let of_window = checks.split_off_window(trials, &run);
+        found.cases = case_reports(trials, run.runs, checks.checks);
+        let concluded = match (headline, &run.sample, &run.window) {
+            (Headline::Counted(_), Some(sample), _) => self.counted(evaluation, sample),
             (Headline::Timed(timed), _, Some(window)) => {
-                let sheet = gpu.as_ref().map(|(_, sheet)| sheet);
-                timed.conclude(evaluation, sheet, &window, of_window).noted(&mut gpu, window)
+                let sheet = found.gpu.as_ref().map(|(_, sheet)| sheet);
+                timed.conclude(evaluation, sheet, window, of_window)
             }
             (Headline::Untimed(why), _, _) => {
                 Concluded::note(format!("the headline shape could not be timed here: {why}"))
@@ -113,13 +131,17 @@ impl Judge {
             // A case before it failed.
             (Headline::Counted(_) | Headline::Timed(_), _, _) => Concluded::default(),
         };
-        notes.extend(concluded.notes);
-        cases.extend(concluded.cases);
-        let verdict = verdict_of(&cases);
-        let score = if verdict.is_correct() { concluded.score } else { Score::None };
-        let mut report = self.report(facts, cases, score, notes);
-        report.gpu = gpu.map(|(record, _)| record);
-        Ok(Judgement { verdict, report, repeatable: ran.repeatable })
+        if let Some((record, _)) = &mut found.gpu {
+            record.cost.extend(run.cost);
+            record.cost.push(compared);
+            if let Some(window) = run.window {
+                note_window(record, window);
+            }
+        }
+        found.notes.extend(concluded.notes);
+        found.cases.extend(concluded.cases);
+        found.score = concluded.score;
+        Ok(())
     }
 
     /// A judgement from before anything ran.
@@ -217,16 +239,20 @@ fn record(sheet: &HardwareSheet, cost: Vec<PartCost>) -> GpuRecord {
     }
 }
 
-impl Concluded {
-    /// Moves what a window told into the record of its card.
-    fn noted(self, gpu: &mut Option<(GpuRecord, HardwareSheet)>, window: WindowResult) -> Self {
-        if let Some((record, _)) = gpu {
-            record.before = window.before;
-            record.after = window.after;
-            record.cold = window.cold;
-            record.warm = window.warm;
-            record.cost.extend(window.cost);
-        }
-        self
-    }
+/// Moves what a window told into the record of its card.
+fn note_window(record: &mut GpuRecord, window: WindowResult) {
+    record.before = window.before;
+    record.after = window.after;
+    record.cold = window.cold;
+    record.warm = window.warm;
+    record.cost.extend(window.cost);
+}
+
+/// What an evaluation found so far.
+struct Found {
+    cases: Vec<CaseReport>,
+    score: Score,
+    notes: Vec<String>,
+    /// The card's record, and what is known of it.
+    gpu: Option<(GpuRecord, HardwareSheet)>,
 }

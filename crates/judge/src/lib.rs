@@ -110,13 +110,6 @@ impl Judge {
         }
     }
 
-    /// The same judge with room for so many bytes of inputs and expected outputs.
-    #[must_use]
-    pub fn with_case_bytes(mut self, bytes_max: u64) -> Self {
-        self.cases = case_cache::CaseCache::new(bytes_max);
-        self
-    }
-
     /// What the judge was made of.
     #[must_use]
     pub fn config(&self) -> &JudgeConfig {

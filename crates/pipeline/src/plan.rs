@@ -184,7 +184,8 @@ struct Checker<'a> {
     signature: &'a Signature,
     workspaces: BTreeSet<String>,
     prepared: BTreeSet<String>,
-    maps: BTreeSet<String>,
+    /// Tensor by map.
+    maps: BTreeMap<String, String>,
     /// Dims, tunables and device facts.
     names: BTreeSet<String>,
 }
@@ -213,7 +214,7 @@ impl<'a> Checker<'a> {
             signature,
             workspaces: form.workspaces.iter().map(|w| w.name.clone()).collect(),
             prepared: prepared.map(|w| w.name.clone()).collect(),
-            maps: form.tensor_maps.iter().map(|m| m.name.clone()).collect(),
+            maps: form.tensor_maps.iter().map(|m| (m.name.clone(), m.tensor.clone())).collect(),
             names,
         })
     }
@@ -241,8 +242,28 @@ impl<'a> Checker<'a> {
             diagnosis: form.diagnosis,
             identity: Identity::default(),
         };
+        self.check_prepared(&plan.prepare)?;
         let kernel = |step: &Step| matches!(step, Step::Kernel(_));
         if plan.steps.iter().any(kernel) { plan.identified() } else { Err(PlanError::NoKernel) }
+    }
+
+    /// A workspace that outlives a call must get its content from `prepare`, not from calls.
+    fn check_prepared(&self, prepare: &[Step]) -> Result<(), PlanError> {
+        let names = |step: &Step, name: &str| match step {
+            Step::Memset { buffer, .. } => buffer == name,
+            Step::Kernel(kernel) => kernel.args.iter().any(|arg| match arg {
+                Arg::Buffer(buffer) => buffer == name,
+                Arg::TensorMap(map) => self.maps.get(map).is_some_and(|tensor| tensor == name),
+                Arg::Scalar(_) | Arg::Integer(_) => false,
+            }),
+        };
+        match self.prepared.iter().find(|name| !prepare.iter().any(|step| names(step, name))) {
+            None => Ok(()),
+            Some(name) => Err(rule(
+                format!("workspace `{name}`"),
+                "its lifetime is `prepared`, but no [[prepare]] step writes it",
+            )),
+        }
     }
 
     fn precision(&self, declared: Precision) -> Result<Precision, PlanError> {
@@ -403,7 +424,9 @@ impl<'a> Checker<'a> {
             }
             return Ok(Arg::Buffer(text.to_owned()));
         }
-        if self.maps.contains(text) {
+        if let Some(tensor) = self.maps.get(text) {
+            // What prepare may not touch, it may not touch through a map either.
+            self.arg(place, tensor, prepare)?;
             return Ok(Arg::TensorMap(text.to_owned()));
         }
         if self.signature.scalars.contains_key(text) {

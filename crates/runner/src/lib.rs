@@ -1,9 +1,9 @@
 //! The code that lives inside the children: one request in, one report out, exit.
 //!
 //! [`run_child`] is called first thing in `main` of a child. Each kind has a file: [`build`]
-//! compiles, [`run`] executes a plan for the reference or a candidate and has it timed by [`window`],
-//! [`verify`] compares, [`probe`] looks at the hardware. What a
-//! kernel does wrong is in the report; an error here is a bug of ours and ends with its own code.
+//! compiles, [`run`] executes a plan for the reference or a candidate and has it timed by
+//! [`window`], [`verify`] compares, [`probe`] looks at the hardware. What a kernel does wrong is in
+//! the report; an error here is a bug of ours and ends with its own code.
 
 mod build;
 mod bulk;

@@ -5,7 +5,8 @@
 
 use device::execute::{Access, Device, Image};
 use pipeline::inputs::{Distribution, InputStream, MasterSeed, Poison};
-use pipeline::launch::Launch;
+use pipeline::launch::{Launch, ResolvedPlan, ResolvedStep};
+use pipeline::report::Counters;
 use sandbox::wire::{RunEnd, SampleCase, SampleInput, SampleResult};
 
 use crate::RunnerError;
@@ -46,12 +47,32 @@ fn run(
     if let Some(end) = session.make_scratch(&case.plan, Poison::Ones)? {
         return Ok(end);
     }
-    session.perform(&case.plan, Poison::Ones, &mut |launch| {
+    if waits_for_all_blocks(&case.plan) {
+        let why = "blocks of a co-operative launch wait for all others, which a sample leaves out";
+        return Ok(RunEnd::Unsupported(why.to_owned()));
+    }
+    // What runs once for many calls is run whole and counts for none of them.
+    let prepared = session.perform(&case.plan.prepare, Poison::Ones, &mut |_| None)?;
+    if prepared != RunEnd::Completed {
+        return Ok(prepared);
+    }
+    (session.counters, session.launches) = (Counters::default(), 0);
+    session.perform(&case.plan.steps, Poison::Ones, &mut |launch| {
         let total = blocks_of(launch);
         let parts = chosen_parts(total);
         let run: usize = parts.iter().map(|part| part.blocks.len()).sum();
         *blocks = [blocks[0] + run as u64, blocks[1] + total];
         Some(parts)
+    })
+}
+
+/// True when some kernel launches co-operatively with more blocks than a sample has.
+fn waits_for_all_blocks(plan: &ResolvedPlan) -> bool {
+    plan.steps.iter().any(|step| match step {
+        ResolvedStep::Kernel(launch) => {
+            launch.cooperative && blocks_of(launch) > SAMPLED_BLOCKS_MAX
+        }
+        ResolvedStep::Memset { .. } => false,
     })
 }
 

@@ -62,7 +62,7 @@ impl<'a, D: Device> Session<'a, D> {
     ) -> Result<RunResult, RunnerError> {
         let mut end = match self.prepared(run, image, maps)? {
             Some(end) => end,
-            None => self.perform(&run.plan, run.poison, &mut |_| None)?,
+            None => self.perform_whole(&run.plan, run.poison)?,
         };
         if end == RunEnd::Completed {
             end = self.side_effects(run, maps)?;
@@ -190,14 +190,26 @@ impl<'a, D: Device> Session<'a, D> {
         })
     }
 
-    /// Performs `prepare` and the steps; `sampled` picks the parts of a launch that are run.
-    pub(crate) fn perform(
+    /// Performs `prepare` and then the steps.
+    fn perform_whole(
         &mut self,
         plan: &ResolvedPlan,
         poison: Poison,
+    ) -> Result<RunEnd, RunnerError> {
+        match self.perform(&plan.prepare, poison, &mut |_| None)? {
+            RunEnd::Completed => self.perform(&plan.steps, poison, &mut |_| None),
+            end => Ok(end),
+        }
+    }
+
+    /// Performs steps; `sampled` picks the parts of a launch that are run.
+    pub(crate) fn perform(
+        &mut self,
+        steps: &[ResolvedStep],
+        poison: Poison,
         sampled: &mut dyn FnMut(&Launch) -> Option<Vec<SamplePart>>,
     ) -> Result<RunEnd, RunnerError> {
-        for step in plan.prepare.iter().chain(&plan.steps) {
+        for step in steps {
             let end = self.step(step, poison, sampled)?;
             if end != RunEnd::Completed {
                 return Ok(end);

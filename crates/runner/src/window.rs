@@ -3,15 +3,15 @@
 //! Every timed output is hashed on the device; outputs whose hash is new are copied out, to be
 //! compared where the candidate never was. Start at [`time`].
 
+mod sets;
+
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use device::cuda::{self, Context, CudaDevice, Timer};
-use device::execute::{Access, Buffer, Device, DeviceError, Image, LaunchEnd};
+use device::execute::{Buffer, Device, DeviceError, Image, LaunchEnd};
 use pipeline::inputs::Poison;
-use pipeline::limits::{MESSAGE_BYTES_MAX, capped};
-use pipeline::plan::form::Lifetime;
 use pipeline::report::GpuState;
 use pipeline::timing::{Operation, Sample, SampleSpec, combined_hash, output_key};
 use sandbox::inside::Inside;
@@ -21,8 +21,9 @@ use crate::RunnerError;
 use crate::bulk::{Maps, Rooms};
 use crate::limits::{EVENT_PAIRS, YARDSTICK_MS};
 use crate::run::cost;
-use crate::session::{access, run_end};
-use crate::steps::{Bound, DeviceStep, LaunchMode, Names, poison_byte};
+use crate::session::run_end;
+use crate::steps::{DeviceStep, LaunchMode, Names};
+use sets::Set;
 
 /// What a window needs.
 pub(crate) struct Work<'a> {
@@ -90,14 +91,7 @@ pub(crate) fn time(
     Ok(result)
 }
 
-/// A buffer set with the plan's steps for it.
-struct Set<'a> {
-    bound: Bound,
-    prepare: Vec<DeviceStep<'a>>,
-    steps: Vec<DeviceStep<'a>>,
-}
-
-struct Running<'a> {
+pub(crate) struct Running<'a> {
     device: CudaDevice,
     work: &'a Work<'a>,
     sets: Vec<Set<'a>>,
@@ -109,7 +103,7 @@ struct Running<'a> {
 }
 
 /// A step of the window that did not complete.
-type Ended = Option<RunEnd>;
+pub(crate) type Ended = Option<RunEnd>;
 
 impl Running<'_> {
     fn run(&mut self, context: &Rc<Context>, rooms: &mut Rooms) -> Result<Ended, RunnerError> {
@@ -140,78 +134,17 @@ impl Running<'_> {
         self.result.cost.push(cost(part, started));
     }
 
-    /// Loads the module, uploads every content, makes the buffer sets.
-    fn prepare_device(&mut self) -> Result<Ended, RunnerError> {
-        let work = self.work;
-        let plan = &work.request.plan;
-        let entries = work.names.entries_of(plan)?;
-        if let device::execute::LoadEnd::Unsupported { what, .. } =
-            self.device.load(&work.image, &entries)?
-        {
-            return Ok(Some(RunEnd::Unsupported(capped(&what, MESSAGE_BYTES_MAX))));
-        }
-        for content in &work.request.contents {
-            let mut buffers = Vec::new();
-            for input in content {
-                let data = work.maps.get(input.data)?;
-                let name = format!("content of {}", input.name);
-                let buffer = self.device.allocate(&name, input.data.bytes, Access::ReadOnly);
-                let buffer = buffer.map_err(no_room)?;
-                self.device.upload(buffer, 0, data)?;
-                buffers.push(buffer);
-            }
-            self.contents.push(buffers);
-        }
-        for _ in 0..work.request.window.sets {
-            if let Some(end) = self.make_set()? {
-                return Ok(Some(end));
-            }
-        }
-        Ok(None)
-    }
-
-    fn make_set(&mut self) -> Result<Ended, RunnerError> {
-        let work = self.work;
-        let plan = &work.request.plan;
-        let mut bound = Bound::default();
-        for input in work.request.contents.first().into_iter().flatten() {
-            let access = access(input.writable);
-            bound
-                .allocate(&mut self.device, &input.name, input.data.bytes, access)
-                .map_err(no_room_of)?;
-        }
-        for output in &work.request.outputs {
-            bound
-                .allocate(&mut self.device, &output.name, output.data.bytes, Access::ReadWrite)
-                .map_err(no_room_of)?;
-        }
-        match bound.make_workspaces(&mut self.device, plan, Poison::Ones) {
-            Err(RunnerError::Device(error @ DeviceError::Allocate { .. })) => {
-                let sets = work.request.window.sets;
-                let why = format!("{error} (timing needs {sets} sets of all buffers)");
-                return Ok(Some(RunEnd::Refused(capped(&why, MESSAGE_BYTES_MAX))));
-            }
-            other => other?,
-        }
-        if let Some(end) = bound.make_maps(&mut self.device, plan)? {
-            return Ok(Some(end));
-        }
-        let prepare = work.names.steps(&plan.prepare, &bound)?;
-        let steps = work.names.steps(&plan.steps, &bound)?;
-        self.sets.push(Set { bound, prepare, steps });
-        Ok(None)
-    }
-
     /// Runs the plan until the clocks are up; the first calls also find what cannot run at all.
     fn warm_up(&mut self) -> Result<Ended, RunnerError> {
         let window = &self.work.request.window;
         for set in 0..window.sets {
             self.refill(&SampleSpec { set, content: 0 })?;
-            self.poison(set)?;
         }
         let started = Instant::now();
         let least = Duration::from_millis(u64::from(window.warm_up_ms));
         for round in 0u32.. {
+            // A call finds what the plan promises it, also when it is not timed.
+            self.poison(round % window.sets)?;
             if let Some(end) = self.queue_plan(round % window.sets)? {
                 return Ok(Some(end));
             }
@@ -334,47 +267,6 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn set(&self, set: u32) -> Result<&Set<'_>, RunnerError> {
-        let found = self.sets.get(set as usize);
-        found.ok_or_else(|| RunnerError::Request(format!("no buffer set {set}")))
-    }
-
-    /// Copies a content into a set's inputs, then prepares what the plan keeps.
-    fn refill(&mut self, spec: &SampleSpec) -> Result<Ended, RunnerError> {
-        let work = self.work;
-        let named = work.request.contents.first().into_iter().flatten();
-        let content = self.contents.get(spec.content as usize).cloned().unwrap_or_default();
-        for (input, from) in named.zip(content) {
-            let to = self.set(spec.set)?.bound.buffer(&input.name)?;
-            self.device.copy_async(to, from)?;
-        }
-        let set = spec.set as usize;
-        let prepare = self.sets.get(set).map_or(0, |set| set.prepare.len());
-        if prepare == 0 {
-            return Ok(None);
-        }
-        let plan = &work.request.plan;
-        let bytes =
-            self.set(spec.set)?.bound.workspace_bytes(plan, Poison::Ones, &Lifetime::Prepared)?;
-        for (buffer, byte) in bytes {
-            self.device.fill_async(buffer, byte)?;
-        }
-        queue(&mut self.device, &self.sets[set].prepare)
-    }
-
-    fn poison(&mut self, set: u32) -> Result<Ended, RunnerError> {
-        let work = self.work;
-        let bound = &self.set(set)?.bound;
-        let mut fills = bound.workspace_bytes(&work.request.plan, Poison::Ones, &Lifetime::Call)?;
-        for output in &work.request.outputs {
-            fills.push((bound.buffer(&output.name)?, poison_byte(Poison::Ones)));
-        }
-        for (buffer, byte) in fills {
-            self.device.fill_async(buffer, byte)?;
-        }
-        Ok(None)
-    }
-
     fn queue_plan(&mut self, set: u32) -> Result<Ended, RunnerError> {
         self.set(set)?;
         queue(&mut self.device, &self.sets[set as usize].steps)
@@ -425,7 +317,10 @@ impl Running<'_> {
 }
 
 /// Queues steps without waiting for them.
-fn queue(device: &mut CudaDevice, steps: &[DeviceStep<'_>]) -> Result<Ended, RunnerError> {
+pub(crate) fn queue(
+    device: &mut CudaDevice,
+    steps: &[DeviceStep<'_>],
+) -> Result<Ended, RunnerError> {
     let mode = LaunchMode { poison: Poison::Ones, reversed: false, sampled_blocks: None };
     for step in steps {
         match step {
@@ -449,19 +344,4 @@ fn ended(end: LaunchEnd) -> Ended {
 
 fn done(result: Result<(), DeviceError>) -> Result<Ended, RunnerError> {
     Ok(result.map(|()| None)?)
-}
-
-/// The task's own buffers do not fit: this GPU cannot time it.
-fn no_room(error: DeviceError) -> RunnerError {
-    match error {
-        error @ DeviceError::Allocate { .. } => RunnerError::NotAvailable(error.to_string()),
-        other => other.into(),
-    }
-}
-
-fn no_room_of(error: RunnerError) -> RunnerError {
-    match error {
-        RunnerError::Device(error) => no_room(error),
-        other => other,
-    }
 }

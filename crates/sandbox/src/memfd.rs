@@ -13,8 +13,6 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use crate::error::SandboxError;
 use crate::limits::{PREPARE_BYTES_MIN, PREPARE_THREADS_MAX, SEAL_TRIES_MAX, SEAL_WAIT};
 
-/// Mappings from this size on ask for huge pages.
-const HUGE_PAGES_FROM_BYTES: usize = 4 << 20;
 /// A multiple of a page, whatever its size.
 const PART_ALIGN: usize = 64 << 10;
 
@@ -207,11 +205,6 @@ impl Region {
         // SAFETY: the range is mapped, and nothing forked by this process uses its memory.
         unsafe { madvise(region.start.as_ptr().cast(), bytes, Advice::LinuxDontFork) }
             .map_err(|error| SandboxError::system("keep a shared memory from forks", error))?;
-        if bytes >= HUGE_PAGES_FROM_BYTES {
-            // SAFETY: as above; a kernel without huge pages for shared memory says so, and all is
-            // as before.
-            let _ = unsafe { madvise(region.start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-        }
         Ok(region)
     }
 

@@ -1,7 +1,6 @@
 //! What goes into the ledger and what comes out, as values.
 //!
-//! `New…` types are handed in; `…Row` types are read back. Money is in nano-dollars (`nusd`),
-//! times are microseconds UTC.
+//! `New…` types go in, `…Row` types come out. Money is nano-dollars (`nusd`), times µs UTC.
 
 use std::collections::BTreeMap;
 
@@ -145,7 +144,7 @@ pub struct NewRun<'a> {
     /// The tasks that it works on, at least one.
     pub tasks: &'a [NewTask<'a>],
     pub device: &'a DeviceFacts,
-    /// The cards that judge, if any do.
+    /// The cards that judge.
     pub gpus: &'a [HardwareSheet],
 }
 

@@ -31,8 +31,8 @@ pub(crate) struct Cli {
     /// [default: pinned]
     #[arg(long, global = true, value_name = "WHICH", env = environment::TOOLCHAIN)]
     pub(crate) toolchain: Option<String>,
-    /// What runs the kernels: `sim`, `cuda`, `cuda:N`, `cuda:all`, `cuda:GPU-UUID`, or `auto` for the
-    /// GPUs where there are some and the simulator elsewhere
+    /// What runs the kernels: `sim`, `cuda:N`, `cuda:all`, `cuda:GPU-UUID`, or `auto` for the GPUs
+    /// where there are some and the simulator elsewhere
     /// [default: auto]
     #[arg(long, global = true, value_name = "WHICH", env = environment::DEVICE)]
     pub(crate) device: Option<DeviceSetting>,

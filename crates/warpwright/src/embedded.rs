@@ -69,6 +69,11 @@ pub(crate) fn selftest_hostile() -> Vec<(String, String)> {
     SELFTEST.get_dir("hostile").map_or_else(Vec::new, texts)
 }
 
+/// Replies of the self-test that use what a plan can ask for: name, reply.
+pub(crate) fn selftest_features() -> Vec<(String, String)> {
+    SELFTEST.get_dir("features").map_or_else(Vec::new, texts)
+}
+
 /// Name without ending, and text, of each Markdown file of a folder.
 fn texts(dir: &Dir<'_>) -> Vec<(String, String)> {
     let text = |file: &include_dir::File<'_>| {

@@ -19,6 +19,9 @@ pub(crate) const HOURS: &str = "WARPWRIGHT_HOURS";
 pub(crate) const EVALUATOR: &str = "WARPWRIGHT_EVALUATOR";
 /// Overrides what runs the kernels.
 pub(crate) const DEVICE: &str = "WARPWRIGHT_DEVICE";
+/// Which GPUs the driver shows, and how it numbers them.
+const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
+const DEVICE_ORDER: &str = "CUDA_DEVICE_ORDER";
 /// Where programs look for libraries, the driver's among them.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 /// The key and the server of `openai:MODEL`, as every OpenAI client names them.
@@ -71,8 +74,10 @@ pub(crate) fn cache_folder() -> PathBuf {
 
 /// What a child needs of this environment to find the GPU driver; nothing else goes to a child.
 pub(crate) fn of_gpu_children() -> Vec<(String, String)> {
-    let path = value(LIBRARY_PATH).map(|path| (LIBRARY_PATH.to_owned(), path));
-    path.into_iter().collect()
+    let names = [LIBRARY_PATH, VISIBLE_DEVICES, DEVICE_ORDER];
+    // An empty list of devices means none, so emptiness counts here.
+    let set = names.map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
+    set.into_iter().flatten().collect()
 }
 
 /// Memory that new processes could have, in bytes, by the kernel's own estimate; 0 if it says none.

@@ -213,7 +213,9 @@ pub(crate) fn measure(places: &Places, judge: &Judge) -> anyhow::Result<Vec<Hard
     let say = |what: &str| terminal::note(what);
     let sheets = tokio::task::block_in_place(|| judge.measure_gpus(&say, &cancel))?;
     for sheet in &sheets {
-        keep(places, sheet)?;
+        if let Err(error) = keep(places, sheet) {
+            terminal::note(&format!("what was measured cannot be kept for other runs: {error:#}"));
+        }
     }
     Ok(sheets)
 }

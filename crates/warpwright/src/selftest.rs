@@ -9,6 +9,7 @@ mod cost;
 mod devices;
 mod hostile;
 mod kernels;
+mod loops;
 mod page;
 
 use std::fs::OpenOptions;
@@ -40,7 +41,7 @@ pub(crate) struct Part {
 }
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [Part; 9] = [
+pub(crate) const PARTS: [Part; 11] = [
     Part { name: "hardware", about: "what each card is and can do", run: devices::hardware },
     Part {
         name: "conformance",
@@ -56,6 +57,16 @@ pub(crate) const PARTS: [Part; 9] = [
         name: "kernels",
         about: "a naive and a good kernel for each task: verdict, times, share of the floor",
         run: kernels::run,
+    },
+    Part {
+        name: "features",
+        about: "tensor maps, clusters, cooperative and dependent launches, workspaces, prepare",
+        run: hostile::features,
+    },
+    Part {
+        name: "loop",
+        about: "whole runs with recorded replies, and what their ledgers say",
+        run: loops::run,
     },
     Part {
         name: "hostile",

@@ -160,6 +160,22 @@ pub(crate) fn judge(
     }
 }
 
+/// The judge of a run: on this machine's device, or only building for the one that the workers of
+/// its folder judge on.
+pub(crate) fn judge_of_run(
+    places: &Places,
+    settings: &RunSettings,
+    toolchain: &Toolchain,
+) -> anyhow::Result<Judge> {
+    if let EvaluatorSetting::Folder(folder) = &settings.evaluator
+        && settings.device == DeviceSetting::Auto
+        && let Some(device) = fleet::announced(folder).map_err(bad_input)?
+    {
+        return judge_for(toolchain, device, None);
+    }
+    judge(places, &settings.device, toolchain)
+}
+
 /// A judge that builds for `device` and runs on `gpus`, or on the simulator.
 pub(crate) fn judge_for(
     toolchain: &Toolchain,

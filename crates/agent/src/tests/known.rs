@@ -22,6 +22,7 @@ fn report(note: &str) -> Report {
         kernels: Vec::new(),
         cases: Vec::new(),
         score: Score::None,
+        gpu: None,
         notes: vec![note.to_owned()],
     }
 }

@@ -339,3 +339,6 @@ impl CheckedSlot {
         same && matches!(self.status(), CaseStatus::Passed)
     }
 }
+
+#[cfg(test)]
+mod tests;

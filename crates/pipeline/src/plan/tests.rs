@@ -116,6 +116,17 @@ fn every_violation_says_how_to_mend_it() {
         ("name = \"partial\"", "name = \"P\"", "use lower-case letters"),
         ("memset = \"partial\"", "memset = \"x\"", "only outputs and workspaces"),
         ("[[step]]", "[[prepare]]\nmemset = \"y\"\n[[step]]", "prepare writes only prepared"),
+        (
+            "len = \"rows * 4\"",
+            "len = \"1\"\nlifetime = \"prepared\"",
+            "no [[prepare]] step writes it",
+        ),
+        (
+            "[[step]]",
+            "[[tensor_map]]\nname = \"m\"\ntensor = \"x\"\ndims = [\"cols\"]\nbox = [\"32\"]\n\
+             [[prepare]]\nkernel = \"p\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = [\"m\"]\n[[step]]",
+            "prepare may not touch `x`, only weights",
+        ),
         ("byte = 7", "byte = 300", "`byte` must be in 0..=255"),
         ("byte = 7", "grid = [\"1\"]", "a memset step has only"),
         ("kernel = \"softmax<TILE_M>\"", "", "needs either `kernel"),

@@ -84,7 +84,7 @@ pub(crate) async fn begin(
     // Bad input must be known before a run is stored.
     let models = models(&settings)?;
     let toolchain = wiring::toolchain(places)?;
-    let mut judge = wiring::judge(places, &settings.device, &toolchain)?;
+    let mut judge = wiring::judge_of_run(places, &settings, &toolchain)?;
     for loaded in &tasks {
         judge = prove_reference(judge, &loaded.task).await?;
     }
@@ -134,7 +134,7 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
         tasks.push(wiring::parse_task(store.task_files(&task.hash).await?)?);
     }
     let seed = wiring::stored_seed(&store, &run).await?;
-    let judge = wiring::judge(places, &settings.device, &toolchain)?;
+    let judge = wiring::judge_of_run(places, &settings, &toolchain)?;
     check_device(&store, &row, &judge).await?;
     // Bad input must be known before it is stored.
     let models = wiring::models(&settings)?;
@@ -276,8 +276,13 @@ async fn watch(
     Ok(Some(Watch::begin(Live::new(settings.budget, end_ms, bookings, &tasks))))
 }
 
-/// Starts only from a reference that reproduces its golden case: everything is judged by it.
+/// Starts only from a reference that reproduces its golden case: everything is judged by it. Where
+/// only workers have the device, they prove it before they judge.
 async fn prove_reference(judge: Judge, task: &Task) -> anyhow::Result<Judge> {
+    let config = judge.config();
+    if config.gpus.is_none() && !config.device.simulated {
+        return Ok(judge);
+    }
     let owned = task.clone();
     let (judge, checked) = tokio::task::spawn_blocking(move || {
         let checked = judge.check_golden(&owned, &CancelFlag::default());

@@ -1,5 +1,6 @@
 //! `worker --folder`: judges what a run elsewhere puts into a folder.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fleet::{Drained, Worker, WorkerEvent};
@@ -11,12 +12,16 @@ use crate::settings::Places;
 use crate::signals::StopSignals;
 use crate::{terminal, wiring};
 
-/// Works on a folder until it is empty, a deadline, or a signal.
+/// Works on a folder until it is empty, a deadline, or a signal; with several GPUs on as many jobs
+/// at once.
 pub(crate) async fn perform(places: &Places, args: &WorkerArgs) -> anyhow::Result<Outcome> {
     let toolchain = wiring::toolchain(places)?;
     let judge = wiring::judge(places, &places.device, &toolchain)?;
     let folder = std::path::absolute(&args.folder)?;
-    let mut worker = Worker::open(&folder, judge).map_err(bad_input)?;
+    let judge = Arc::new(judge);
+    let cards = judge.config().gpus.as_ref().map_or(1, |gpus| gpus.sheets.len());
+    let workers = (0..cards).map(|_| Worker::open(&folder, Arc::clone(&judge)));
+    let workers = workers.collect::<Result<Vec<_>, _>>().map_err(bad_input)?;
     let (stop, cancel) = (CancelFlag::new(), CancelFlag::new());
     let listener = listen(stop.clone(), cancel.clone())?;
     let alarm = args.deadline.map(|seconds| {
@@ -29,18 +34,29 @@ pub(crate) async fn perform(places: &Places, args: &WorkerArgs) -> anyhow::Resul
     let deadline = args.deadline.map(|s| Instant::now() + Duration::from_secs(s.into()));
     let drain = args.drain;
     terminal::note(&format!("working on {}; Ctrl-C stops after the job in hand", folder.display()));
-    let worked = tokio::task::spawn_blocking(move || {
-        worker.work(drain, deadline, &stop, &cancel, &print_event)
-    })
-    .await?;
+    let worked: Vec<_> = workers
+        .into_iter()
+        .map(|mut worker| {
+            let (stop, cancel) = (stop.clone(), cancel.clone());
+            tokio::task::spawn_blocking(move || {
+                worker.work(drain, deadline, &stop, &cancel, &print_event)
+            })
+        })
+        .collect();
+    let mut ends = Vec::new();
+    for work in worked {
+        ends.push(work.await??);
+    }
     listener.abort();
     if let Some(alarm) = alarm {
         alarm.abort();
     }
-    Ok(match worked? {
-        Drained::Empty => Outcome::done(),
-        Drained::Deadline => Outcome::ended(Exit::BudgetEnded, "the deadline came"),
-        Drained::Stopped => Outcome::ended(Exit::Interrupted, "stopped; the jobs stay"),
+    Ok(if ends.contains(&Drained::Stopped) {
+        Outcome::ended(Exit::Interrupted, "stopped; the jobs stay")
+    } else if ends.contains(&Drained::Deadline) {
+        Outcome::ended(Exit::BudgetEnded, "the deadline came")
+    } else {
+        Outcome::done()
     })
 }
 

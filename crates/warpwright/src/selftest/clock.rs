@@ -13,7 +13,15 @@ use crate::limits::PROFILER_OUTPUT_BYTES_MAX;
 /// How far the two may be apart above [`FROM_NS`].
 const TOLERANCE: f64 = 0.03;
 const FROM_NS: f64 = 20_000.0;
+/// What is quoted of a profiler that measured nothing, in characters.
+const SAID_CHARS_MAX: usize = 600;
 const METRIC: &str = "gpu__time_duration.sum";
+
+/// The same launches by both clocks; why where there is no profiler.
+struct Clocks {
+    events: Vec<ClockSeries>,
+    profiler: Result<Vec<f64>, String>,
+}
 
 pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let judge = bench.judge(crate::limits::LAUNCH_DEADLINE_MS)?;
@@ -21,18 +29,20 @@ pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let harness = folder.path().join("harness.cubin");
     std::fs::write(&harness, judge.harness_cubin(&cancel)?)?;
-    let mut both: Option<(Vec<ClockSeries>, Result<Vec<f64>, String>)> = None;
+    let mut both: Option<Clocks> = None;
     for index in 0..cuda::CLOCK_SERIES {
         bench.item(&format!("kernel {}", index + 1), |_| {
             if both.is_none() {
                 // On one card, which nobody else uses meanwhile.
                 let times = judge.with_gpu(&cancel, |sheet| {
-                    anyhow::Ok((by_events(&harness, sheet)?, by_profiler(&harness, sheet)?))
+                    let (events, profiler) =
+                        (by_events(&harness, sheet)?, by_profiler(&harness, sheet)?);
+                    anyhow::Ok(Clocks { events, profiler })
                 })?;
                 both = Some(times?);
             }
-            let Some((events, profiler)) = &both else { return Ok(Found::new(false)) };
-            Ok(compared(index, events, profiler))
+            let Some(clocks) = &both else { return Ok(Found::new(false)) };
+            Ok(compared(index, &clocks.events, &clocks.profiler))
         })?;
     }
     Ok(())
@@ -102,8 +112,10 @@ fn by_profiler(
     let text = String::from_utf8_lossy(&output.stdout[..kept]).into_owned();
     let times = profiler_times(&text);
     if times.is_empty() {
-        let said = text.lines().rev().find(|line| line.contains("==ERROR==")).unwrap_or("nothing");
-        return Ok(Err(format!("ncu measured nothing: {said}")));
+        let all = format!("{text} {}", String::from_utf8_lossy(&output.stderr));
+        let tail = all.chars().rev().take(SAID_CHARS_MAX).collect::<Vec<_>>();
+        let said: String = tail.into_iter().rev().collect();
+        return Ok(Err(format!("ncu measured nothing; it ended with: {}", said.trim())));
     }
     Ok(Ok(times))
 }

@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use judge::{Judge, RunSeed};
 
+use pipeline::report::microseconds;
+
 use super::{Bench, Found, Shipped, kernels};
 use crate::{embedded, wiring};
 
@@ -30,6 +32,27 @@ pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let seed = wiring::fresh_seed()?;
     for hostile in all() {
         bench.item(&hostile.name.clone(), |_| one(&judge, &seed, &hostile))?;
+    }
+    Ok(())
+}
+
+/// Replies that use what a plan can ask for.
+pub(super) fn features(bench: &mut Bench<'_>) -> anyhow::Result<()> {
+    let judge = bench.judge(HOSTILE_DEADLINE_MS)?;
+    let seed = wiring::fresh_seed()?;
+    for (name, reply) in embedded::selftest_features() {
+        let feature = parse(name, reply);
+        bench.item(&feature.name.clone(), |_| {
+            let judged = Shipped::new(&feature.task, &feature.reply)?.judged(&judge, &seed, 0)?;
+            let verdict = judged.verdict.to_string();
+            let timed = kernels::measured(&judged).is_some();
+            let passed = feature.expected.contains(&verdict) && timed;
+            let time = kernels::measured(&judged).map(|it| microseconds(it.cold.median_ns));
+            Ok(Found::new(passed)
+                .with("verdict", verdict)
+                .with("cold µs", time.unwrap_or_default())
+                .with("said", judged.verdict.detail))
+        })?;
     }
     Ok(())
 }

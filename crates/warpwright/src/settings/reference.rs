@@ -272,7 +272,7 @@ const SECTIONS: &[Section] = &[
                 "\"auto\"",
                 "auto",
                 "`--device`, WARPWRIGHT_DEVICE",
-                "What runs the kernels: sim, cuda:N, cuda:all, or auto for GPUs where there are some",
+                "What runs the kernels: sim, cuda:N, cuda:all, or auto for the GPUs if any",
             ),
             setting(
                 "evaluator",

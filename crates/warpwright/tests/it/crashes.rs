@@ -97,6 +97,8 @@ fn start(program: &Program) -> Child {
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", program.path("."))
         .env("WARPWRIGHT_CACHE", cache())
+        // The same on every machine.
+        .env("WARPWRIGHT_DEVICE", "sim")
         .env("WARPWRIGHT_LEDGER", program.ledger())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

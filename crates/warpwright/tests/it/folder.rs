@@ -22,6 +22,8 @@ fn spawn_with(program: &Program, arguments: &[&str], environment: &[(&str, &str)
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", program.path("."))
         .env("WARPWRIGHT_CACHE", cache())
+        // The same on every machine.
+        .env("WARPWRIGHT_DEVICE", "sim")
         .env("WARPWRIGHT_LEDGER", program.ledger())
         .envs(environment.iter().copied())
         .stdout(Stdio::null())

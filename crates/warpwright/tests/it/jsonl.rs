@@ -23,6 +23,8 @@ impl CoProcess {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", program.path("."))
             .env("WARPWRIGHT_CACHE", cache())
+            // The same on every machine.
+            .env("WARPWRIGHT_DEVICE", "sim")
             .env("WARPWRIGHT_LEDGER", program.ledger())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -67,6 +67,8 @@ impl Watched {
             .env("HOME", program.path("."))
             .env("TERM", "xterm-256color")
             .env("WARPWRIGHT_CACHE", cache())
+            // The same on every machine.
+            .env("WARPWRIGHT_DEVICE", "sim")
             .env("WARPWRIGHT_LEDGER", program.ledger())
             .envs(environment.iter().copied())
             .output()

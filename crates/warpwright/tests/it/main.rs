@@ -7,6 +7,7 @@ mod crashes;
 mod demo;
 mod doctor;
 mod folder;
+mod gpu;
 mod hostile;
 mod jsonl;
 mod live;

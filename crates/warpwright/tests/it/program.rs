@@ -56,6 +56,8 @@ impl Program {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.folder.path())
             .env("WARPWRIGHT_CACHE", cache())
+            // The same on every machine.
+            .env("WARPWRIGHT_DEVICE", "sim")
             .env("WARPWRIGHT_LEDGER", self.ledger())
             .envs(environment.iter().copied())
             .output()

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::program::{Ended, Program, cache};
 
-fn judge() -> Judge {
+pub(crate) fn judge() -> Judge {
     let found = toolchain::find(&Choice::Pinned, &cache())
         .or_else(|_| toolchain::install(&cache(), &mut |_| {}))
         .unwrap();
@@ -27,7 +27,7 @@ fn judge() -> Judge {
     })
 }
 
-fn task(name: &str) -> Task {
+pub(crate) fn task(name: &str) -> Task {
     let root = tasks_folder().join(name);
     let mut files = BTreeMap::new();
     for folder in [root.clone(), root.join("wrong")] {
@@ -42,7 +42,7 @@ fn task(name: &str) -> Task {
     Task::from_files(&files).unwrap()
 }
 
-fn evaluate(judge: &Judge, task: &Task, candidate: &Candidate, index: u64) -> Judgement {
+pub(crate) fn evaluate(judge: &Judge, task: &Task, candidate: &Candidate, index: u64) -> Judgement {
     let tunables = candidate.plan.default_tunables();
     let cancel = CancelFlag::default();
     let build = judge.build(task, candidate, &tunables, &cancel).unwrap();

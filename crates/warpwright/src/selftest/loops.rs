@@ -1,0 +1,144 @@
+//! The program itself on a GPU: whole runs with recorded replies, and what their ledgers say.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::{Bench, Found};
+use crate::limits::SELFTEST_ROWS_BYTES_MAX;
+use crate::{embedded, wiring};
+
+/// What a model might answer in the night that the second run stands for, with the verdicts that
+/// the ledger must hold afterwards; the last one is a good kernel.
+const NIGHT: [(&str, &str); 5] = [
+    ("endless", "Hung/TIMEOUT"),
+    ("far_write", "Faulted/GUARD"),
+    ("near_write", "Faulted/GUARD"),
+    ("memory_hog", "Correct"),
+    ("trap", "Faulted/CRASH"),
+];
+const NIGHT_TASK: &str = "softmax_rows";
+
+pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
+    bench.item("all tasks, naive then good", all_tasks)?;
+    bench.item("a night of hostile replies", night)
+}
+
+/// A reply for an attempt: task, number of the attempt, text.
+type Reply = (String, u32, String);
+
+fn all_tasks(bench: &Bench<'_>) -> anyhow::Result<Found> {
+    let number = |name: &str| if name == "good" { 2 } else { 1 };
+    let kernels = embedded::selftest_kernels().into_iter();
+    let replies: Vec<Reply> =
+        kernels.map(|(task, name, reply)| (task, number(&name), reply)).collect();
+    let ran = Ran::of(bench, "all", &replies)?;
+    let tasks = ran.report.get("tasks").and_then(Value::as_array).cloned().unwrap_or_default();
+    let best = |task: &Value| task.get("best").and_then(Value::as_u64) == Some(2);
+    let all_measured = tasks.iter().all(|task| is_measured(task, 1));
+    let passed = ran.exit == Some(0) && tasks.len() * 2 == replies.len() && all_measured;
+    Ok(Found::new(passed && tasks.iter().all(best))
+        .with("exit", format!("{:?}", ran.exit))
+        .with("tasks whose good kernel is the best", count(&tasks, &best))
+        .with("attempts", replies.len().to_string())
+        .with("seconds", format!("{:.1}", ran.seconds)))
+}
+
+fn night(bench: &Bench<'_>) -> anyhow::Result<Found> {
+    let hostile = embedded::selftest_hostile();
+    let text = |name: &str| hostile.iter().find(|(other, _)| other == name).map(|it| it.1.clone());
+    let numbered = NIGHT.iter().zip(1..);
+    let mut replies: Vec<Reply> = numbered
+        .filter_map(|((name, _), seq)| Some((NIGHT_TASK.to_owned(), seq, text(name)?)))
+        .collect();
+    let kernels = embedded::selftest_kernels().into_iter();
+    let good = kernels.filter(|(task, name, _)| task == NIGHT_TASK && name == "good");
+    replies.extend(good.map(|(task, _, reply)| (task, NIGHT.len() as u32 + 1, reply)));
+    let ran = Ran::of(bench, NIGHT_TASK, &replies)?;
+    let task = ran.report.pointer("/tasks/0").cloned().unwrap_or_default();
+    let verdicts = verdicts(&task);
+    let mut expected: Vec<&str> = NIGHT.iter().map(|(_, verdict)| *verdict).collect();
+    expected.push("Correct");
+    let passed = ran.exit == Some(0) && verdicts == expected;
+    Ok(Found::new(passed && is_measured(&task, NIGHT.len()))
+        .with("exit", format!("{:?}", ran.exit))
+        .with("verdicts in the ledger", verdicts.join(", "))
+        .with("seconds", format!("{:.1}", ran.seconds)))
+}
+
+fn count(tasks: &[Value], of: &dyn Fn(&Value) -> bool) -> String {
+    format!("{} of {}", tasks.iter().filter(|task| of(task)).count(), tasks.len())
+}
+
+/// True when the attempt at this place was measured.
+fn is_measured(task: &Value, attempt: usize) -> bool {
+    task.pointer(&format!("/attempts/{attempt}/report/score/Measured")).is_some()
+}
+
+fn verdicts(task: &Value) -> Vec<String> {
+    let attempts = task.get("attempts").and_then(Value::as_array).cloned().unwrap_or_default();
+    let verdict = |attempt: &Value| {
+        let part =
+            |name: &str| attempt.pointer(&format!("/verdict/{name}")).and_then(Value::as_str);
+        match (part("kind"), part("reason")) {
+            (Some(kind), Some(reason)) => format!("{kind}/{reason}"),
+            (Some(kind), None) => kind.to_owned(),
+            (None, _) => "none".to_owned(),
+        }
+    };
+    attempts.iter().map(verdict).collect()
+}
+
+/// A run that ended, with its report from the ledger.
+struct Ran {
+    exit: Option<i32>,
+    report: Value,
+    seconds: f64,
+}
+
+impl Ran {
+    fn of(bench: &Bench<'_>, task: &str, replies: &[Reply]) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let transcript = folder.path().join("replies.jsonl");
+        std::fs::write(&transcript, transcript_of(replies)?)?;
+        let model = format!("replay:{}", transcript.display());
+        let attempts = replies.len().to_string();
+        let started = Instant::now();
+        let words = ["run", task, "--model", &model, "--attempts", &attempts];
+        let (exit, _) = program(bench, folder.path(), &words)?;
+        let seconds = started.elapsed().as_secs_f64();
+        let (_, said) = program(bench, folder.path(), &["--json", "report", "@last"])?;
+        let first = said.lines().next().unwrap_or_default();
+        Ok(Self { exit, report: serde_json::from_str(first).unwrap_or_default(), seconds })
+    }
+}
+
+fn transcript_of(replies: &[Reply]) -> anyhow::Result<String> {
+    let mut lines = vec!["{\"transcript\":1}".to_owned()];
+    for (task, seq, reply) in replies {
+        let entry = wiring::person_entry(task, *seq, reply.clone());
+        lines.push(serde_json::to_string(&entry)?);
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+/// This program with a ledger of its own, on the cards of the self-test.
+fn program(
+    bench: &Bench<'_>,
+    folder: &Path,
+    words: &[&str],
+) -> anyhow::Result<(Option<i32>, String)> {
+    let first = bench.sheets.first().map(|sheet| format!("cuda:{}", sheet.uuid));
+    let output = Command::new(std::env::current_exe()?)
+        .arg("--ledger")
+        .arg(folder.join("ledger.db"))
+        .args(["--device", &first.unwrap_or_default()])
+        .args(words)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()?;
+    let kept = output.stdout.len().min(SELFTEST_ROWS_BYTES_MAX as usize);
+    Ok((output.status.code(), String::from_utf8_lossy(&output.stdout[..kept]).into_owned()))
+}
