@@ -15,6 +15,7 @@ mod page;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -32,6 +33,10 @@ use crate::outcome::bad_input;
 use crate::{gpus, terminal, wiring};
 
 pub(crate) use page::write as write_page;
+
+/// How long the kernels of one run may take here, in milliseconds: less than in a run, so that the
+/// self-test ends soon.
+const LAUNCH_DEADLINE_MS: u64 = 3_000;
 
 /// A part of the self-test.
 pub(crate) struct Part {
@@ -153,6 +158,9 @@ pub(crate) struct Bench<'a> {
     pub(crate) rows: Vec<Row>,
     deadline: Option<Instant>,
     part: &'static str,
+    /// One judge and one seed for all parts, so that each reference is computed once.
+    judge: Arc<Judge>,
+    seed: RunSeed,
     /// Items that were left for another call.
     pub(crate) left: u32,
 }
@@ -167,8 +175,18 @@ impl<'a> Bench<'a> {
     ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder)
             .map_err(|error| bad_input(format!("{}: {error}", folder.display())))?;
-        let mut bench =
-            Self { toolchain, sheets, folder, rows: Vec::new(), deadline, part: "", left: 0 };
+        let judge = Arc::new(judge_on(toolchain, &sheets, LAUNCH_DEADLINE_MS)?);
+        let mut bench = Self {
+            toolchain,
+            sheets,
+            folder,
+            rows: Vec::new(),
+            deadline,
+            part: "",
+            judge,
+            seed: wiring::fresh_seed()?,
+            left: 0,
+        };
         let path = bench.rows_path();
         if path.exists() {
             let text = wiring::read_text(&path, SELFTEST_ROWS_BYTES_MAX)?;
@@ -244,14 +262,18 @@ impl<'a> Bench<'a> {
         self.rows.push(row);
         Ok(())
     }
+}
 
-    /// A judge on every card, with kernels hung after so long.
-    pub(crate) fn judge(&self, launch_deadline_ms: u64) -> anyhow::Result<Judge> {
-        let facts = self.sheets.first().map(|sheet| sheet.facts.clone()).context("no GPU")?;
-        let mut config = gpus::config(self.sheets.clone());
-        config.launch_deadline_ms = launch_deadline_ms;
-        wiring::judge_for(self.toolchain, facts, Some(config))
-    }
+/// A judge on every card, with kernels hung after so long.
+fn judge_on(
+    toolchain: &Toolchain,
+    sheets: &[HardwareSheet],
+    launch_deadline_ms: u64,
+) -> anyhow::Result<Judge> {
+    let facts = sheets.first().map(|sheet| sheet.facts.clone()).context("no GPU")?;
+    let mut config = gpus::config(sheets.to_vec());
+    config.launch_deadline_ms = launch_deadline_ms;
+    wiring::judge_for(toolchain, facts, Some(config))
 }
 
 /// A kernel that comes with the program.

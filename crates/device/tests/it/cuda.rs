@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use device::content_hash::hash_bytes;
 use device::cuda::{
-    Breach, Context, CudaDevice, HARNESS_ENTRIES, HARNESS_SOURCE, Placement, Timer, health, list,
-    measure, scan_for_pattern, state,
+    Context, CudaDevice, HARNESS_ENTRIES, HARNESS_SOURCE, Placement, Timer, health, list, measure,
+    scan_for_pattern, state,
 };
 use device::execute::conformance::{ENTRIES, SOURCE, TESTS, run};
 use device::execute::{
-    Access, Device, Fault, Image, KernelLaunch, LaunchEnd, LoadEnd, TensorMap, TensorMapElement,
-    TensorMapEnd, TensorSwizzle,
+    Access, Breach, Device, Fault, Image, KernelLaunch, LaunchEnd, LoadEnd, TensorMap,
+    TensorMapElement, TensorMapEnd, TensorSwizzle,
 };
 
 use crate::compile_for;

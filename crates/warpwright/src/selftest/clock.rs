@@ -1,5 +1,7 @@
 //! The clock: the same launches timed by events and by NVIDIA's profiler.
 
+use std::sync::Arc;
+
 use std::process::{Command, Stdio};
 
 use device::cuda::{self, ClockSeries};
@@ -24,7 +26,7 @@ struct Clocks {
 }
 
 pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
-    let judge = bench.judge(crate::limits::LAUNCH_DEADLINE_MS)?;
+    let judge = Arc::clone(&bench.judge);
     let cancel = judge::CancelFlag::default();
     let folder = tempfile::tempdir()?;
     let harness = folder.path().join("harness.cubin");
@@ -98,8 +100,8 @@ fn by_profiler(
     let words = workload(&std::env::current_exe()?, harness, "ungated");
     // The workload flushes the cache itself, the same way for both.
     let output = Command::new("ncu")
-        .args(["--clock-control", "none", "--cache-control", "none", "--csv", "--page", "raw"])
-        .args(["--metrics", METRIC, "-k", "regex:^ww_(copy|fma)$"])
+        .args(["--clock-control", "none", "--cache-control", "none", "--csv"])
+        .args(["--print-units", "base", "--metrics", METRIC, "-k", "regex:^ww_(copy|fma)$"])
         .args(&words)
         .env("CUDA_VISIBLE_DEVICES", &sheet.uuid)
         .stdin(Stdio::null())
@@ -120,25 +122,19 @@ fn by_profiler(
     Ok(Ok(times))
 }
 
-/// The metric's column of the raw page, in nanoseconds; the row below the header has the units.
+/// The metric of each launch in order, in nanoseconds, from the page of details in base units.
 fn profiler_times(text: &str) -> Vec<f64> {
-    let mut lines = text.lines().skip_while(|line| !line.contains(METRIC));
-    let (Some(header), Some(units)) = (lines.next(), lines.next()) else { return Vec::new() };
-    let Some(column) = fields(header).iter().position(|name| name == METRIC) else {
-        return Vec::new();
+    let mut lines = text.lines().skip_while(|line| !line.contains("\"Metric Name\""));
+    let names = lines.next().map(fields).unwrap_or_default();
+    let column = |wanted: &str| names.iter().position(|name| name == wanted);
+    let columns = (column("Metric Name"), column("Metric Unit"), column("Metric Value"));
+    let (Some(name), Some(unit), Some(value)) = columns else { return Vec::new() };
+    let time = |line: &str| {
+        let fields = fields(line);
+        let is_time = fields.get(name)? == METRIC && fields.get(unit)? == "ns";
+        is_time.then(|| fields.get(value)?.replace(',', "").parse().ok()).flatten()
     };
-    let scale = match fields(units).get(column).map(String::as_str) {
-        Some("ns" | "nsecond") => 1.0,
-        Some("us" | "usecond") => 1e3,
-        Some("ms" | "msecond") => 1e6,
-        Some("s" | "second") => 1e9,
-        Some(_) | None => return Vec::new(),
-    };
-    let value = |line: &str| {
-        let text = fields(line).get(column)?.replace(',', "");
-        text.parse::<f64>().ok().map(|value| value * scale)
-    };
-    lines.filter_map(value).collect()
+    lines.filter_map(time).collect()
 }
 
 /// Fields of a line of CSV in double quotes.
@@ -152,11 +148,14 @@ mod tests {
     use super::profiler_times;
 
     #[test]
-    fn times_are_read_from_the_raw_page() {
-        let page = "==PROF== Connected\n\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\"\n\
-                    \"\",\"\",\"us\"\n\"0\",\"ww_copy\",\"5.25\"\n\"1\",\"ww_fma\",\"1,234.5\"\n";
+    fn times_are_read_from_the_page_of_details() {
+        let page = "==PROF== Connected\n\
+                    \"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n\
+                    \"0\",\"ww_copy\",\"gpu__time_duration.sum\",\"ns\",\"5,250\"\n\
+                    \"0\",\"ww_copy\",\"sm__cycles.sum\",\"cycle\",\"77\"\n\
+                    \"1\",\"ww_fma\",\"gpu__time_duration.sum\",\"ns\",\"1,234,500\"\n";
         assert_eq!(profiler_times(page), [5_250.0, 1_234_500.0]);
         assert_eq!(profiler_times("==ERROR== no permission\n"), [0.0; 0]);
-        assert_eq!(profiler_times(&page.replace("\"us\"", "\"parsecs\"")), [0.0; 0]);
+        assert_eq!(profiler_times(&page.replace("\"ns\"", "\"us\"")), [0.0; 0]);
     }
 }

@@ -9,7 +9,6 @@ use pipeline::device_facts::DeviceFacts;
 
 use super::{Bench, Found, Shipped};
 use crate::commands::hardware::sheet_lines;
-use crate::limits::LAUNCH_DEADLINE_MS;
 use crate::{embedded, wiring};
 
 pub(super) fn hardware(bench: &mut Bench<'_>) -> anyhow::Result<()> {
@@ -24,7 +23,7 @@ pub(super) fn hardware(bench: &mut Bench<'_>) -> anyhow::Result<()> {
 }
 
 pub(super) fn conformance(bench: &mut Bench<'_>) -> anyhow::Result<()> {
-    let judge = bench.judge(LAUNCH_DEADLINE_MS)?;
+    let judge = Arc::clone(&bench.judge);
     let cancel = CancelFlag::default();
     let names: Vec<String> = conformance::ENTRIES.iter().map(|&name| name.to_owned()).collect();
     let build = judge.compile(conformance::SOURCE, &BTreeMap::new(), &names, &cancel)?;
@@ -39,10 +38,9 @@ pub(super) fn conformance(bench: &mut Bench<'_>) -> anyhow::Result<()> {
 }
 
 pub(super) fn wrong_kernels(bench: &mut Bench<'_>) -> anyhow::Result<()> {
-    let gpu = bench.judge(LAUNCH_DEADLINE_MS)?;
+    let gpu = Arc::clone(&bench.judge);
     let simulator = wiring::judge_for(bench.toolchain, DeviceFacts::simulated_h200(), None)?;
-    // One seed: the reference is computed once for each task.
-    let seed = wiring::fresh_seed()?;
+    let seed = bench.seed;
     for name in embedded::task_names() {
         let task = wiring::load_task(&name)?.task;
         for wrong in &task.wrong {
@@ -82,11 +80,11 @@ pub(super) fn several(bench: &mut Bench<'_>) -> anyhow::Result<()> {
         if count < 2 {
             return Ok(Found::not_available("one GPU was given; this needs two"));
         }
-        let judge = Arc::new(bench.judge(LAUNCH_DEADLINE_MS)?);
+        let judge = Arc::clone(&bench.judge);
         let kernels = embedded::selftest_kernels();
         let left = std::iter::repeat_n(kernels, 2 * count).flatten().collect();
         let shared = Arc::new(Mutex::new(Shared { left, ..Shared::default() }));
-        let seed = wiring::fresh_seed()?;
+        let seed = bench.seed;
         std::thread::scope(|scope| {
             for _ in 0..count {
                 scope.spawn(|| work(&judge, &seed, &shared));

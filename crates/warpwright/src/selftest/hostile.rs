@@ -1,19 +1,18 @@
 //! Kernels that harm: what they are told, how long it takes, and that the next one runs normally.
 
+use std::sync::Arc;
+
 use std::time::Instant;
 
 use judge::{Judge, RunSeed};
 
 use pipeline::report::microseconds;
 
-use super::{Bench, Found, Shipped, kernels};
-use crate::{embedded, wiring};
+use super::{Bench, Found, LAUNCH_DEADLINE_MS, Shipped, judge_on, kernels};
+use crate::embedded;
 
-/// How long the kernels of one run may take here, in milliseconds: less than in a run, so that the
-/// self-test ends soon.
-const HOSTILE_DEADLINE_MS: u64 = 3_000;
 /// How long an endless kernel may run when a hundred of them are tried, in milliseconds.
-const ENDURANCE_DEADLINE_MS: u64 = 1_000;
+const ENDURANCE_DEADLINE_MS: u64 = 500;
 const ENDURANCE_KERNELS: u64 = 100;
 /// What one hostile kernel may take besides its deadline: processes, probe, a build.
 const OVERHEAD_S: f64 = 20.0;
@@ -28,8 +27,8 @@ struct Hostile {
 }
 
 pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
-    let judge = bench.judge(HOSTILE_DEADLINE_MS)?;
-    let seed = wiring::fresh_seed()?;
+    let judge = Arc::clone(&bench.judge);
+    let seed = bench.seed;
     for hostile in all() {
         bench.item(&hostile.name.clone(), |_| one(&judge, &seed, &hostile))?;
     }
@@ -38,8 +37,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
 
 /// Replies that use what a plan can ask for.
 pub(super) fn features(bench: &mut Bench<'_>) -> anyhow::Result<()> {
-    let judge = bench.judge(HOSTILE_DEADLINE_MS)?;
-    let seed = wiring::fresh_seed()?;
+    let judge = Arc::clone(&bench.judge);
+    let seed = bench.seed;
     for (name, reply) in embedded::selftest_features() {
         let feature = parse(name, reply);
         bench.item(&feature.name.clone(), |_| {
@@ -77,7 +76,7 @@ fn one(judge: &Judge, seed: &RunSeed, hostile: &Hostile) -> anyhow::Result<Found
     let seconds = started.elapsed().as_secs_f64();
     let verdict = judged.verdict.to_string();
     let next = next_one(judge, seed)?;
-    let in_time = seconds <= HOSTILE_DEADLINE_MS as f64 / 1e3 + OVERHEAD_S;
+    let in_time = seconds <= LAUNCH_DEADLINE_MS as f64 / 1e3 + OVERHEAD_S;
     let parked = judge.parked_gpus().len();
     let passed = hostile.expected.contains(&verdict) && in_time && next.1 && parked == 0;
     Ok(Found::new(passed)
@@ -102,14 +101,14 @@ fn next_one(judge: &Judge, seed: &RunSeed) -> anyhow::Result<(String, bool)> {
 /// Hanging and faulting kernels in turn, then a normal one.
 pub(super) fn endurance(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     bench.item("100 in a row", |bench| {
-        let judge = bench.judge(ENDURANCE_DEADLINE_MS)?;
+        let judge = judge_on(bench.toolchain, &bench.sheets, ENDURANCE_DEADLINE_MS)?;
         let all = all();
         let named = |name: &str| all.iter().find(|hostile| hostile.name == name);
         let chosen: Vec<_> = ["endless", "far_write", "deadlock", "misaligned"]
             .into_iter()
             .filter_map(named)
             .collect();
-        let seed = wiring::fresh_seed()?;
+        let seed = bench.seed;
         let (mut as_expected, mut others) = (0u32, Vec::new());
         let started = Instant::now();
         for index in 0..ENDURANCE_KERNELS {

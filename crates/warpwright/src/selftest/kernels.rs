@@ -1,18 +1,19 @@
 //! A naive and a good kernel for each task.
 
+use std::sync::Arc;
+
 use pipeline::report::{Measured, Score, microseconds};
 
 use super::{Bench, Found, Judged, Shipped};
-use crate::limits::LAUNCH_DEADLINE_MS;
-use crate::{embedded, wiring};
+use crate::embedded;
 
 /// Tasks whose good kernel must come close to the measured bandwidth, and how close.
 const CLOSE: [&str; 4] = ["vector_add", "gelu", "softmax_rows", "layer_norm"];
 const CLOSE_SHARE: f64 = 0.85;
 
 pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
-    let judge = bench.judge(LAUNCH_DEADLINE_MS)?;
-    let seed = wiring::fresh_seed()?;
+    let judge = Arc::clone(&bench.judge);
+    let seed = bench.seed;
     for (task, name, reply) in embedded::selftest_kernels() {
         bench.item(&format!("{task} {name}"), |_| {
             let judged = Shipped::new(&task, &reply)?.judged(&judge, &seed, 0)?;
