@@ -24,7 +24,9 @@ extern "C" __global__ void layer_norm_reference(const float* x, const float* wei
         double w = ww_load(weight, c), b = ww_load(bias, c);
         double normal = (ww_load(in, c) - (WW_MUTANT == 2 ? 0.0 : mean)) / deviation;
         y_ref[row * cols + c] = normal * w + b;
-        // An offset mean costs fp32 its leading digits.
-        y_bound[row * cols + c] = 256.0 * (1.0 + fabs(mean) / deviation) * fabs(w) + 4.0 * fabs(b);
+        // An offset mean costs fp32 its leading digits; an error of the deviation grows with the
+        // element.
+        double scale = 1.0 + fabs(mean) / deviation + fabs(normal);
+        y_bound[row * cols + c] = 256.0 * scale * fabs(w) + 4.0 * fabs(b);
     }
 }

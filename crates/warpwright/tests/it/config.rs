@@ -138,7 +138,7 @@ fn bad_files_are_named_with_the_way_out() {
     }
     for (text, part) in [
         ("colour = 1\n", "unknown field `colour`"),
-        ("[judge]\ndevice = 'cuda:0'\n", "on the simulator only"),
+        ("[judge]\ndevice = 'gpu'\n", "judge.device: device `gpu`: write auto"),
         ("[model.x]\nkind = 'command'\ncommand = ['no-such-program']\n", "no program `no-such"),
         (
             "[model.x]\nkind = 'openai'\nmodel = 'm'\nprice = 3\n",

@@ -65,8 +65,7 @@ fn devices_and_parts_that_do_not_exist_are_named() {
         assert!(ended.code == Some(2) || ended.code == Some(4), "{arguments:?}");
         assert!(ended.stderr.contains(part), "{arguments:?}: {}", ended.stderr);
     }
-    let environment = [("WARPWRIGHT_DEVICE", "")];
-    let ended = program.call_with(&["demo", "--settings", &settings], &environment);
+    let ended = program.call(&["demo", "--settings", &settings]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("device `gpu`: write auto"), "{}", ended.stderr);
 }

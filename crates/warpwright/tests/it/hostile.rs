@@ -267,7 +267,7 @@ fn lacking() -> Vec<(String, &'static str)> {
         "[[workspace]]\nname = \"w\"\ndtype = \"f32\"\nlen = \"3000000000\"\n[[step]]",
     );
     vec![
-        (mapped, "Unsimulatable/UNSUPPORTED the tensor map `tm`"),
+        (mapped, "Unsimulatable/UNSUPPORTED tensor map `tm`: tensor maps are not simulated"),
         (
             asm("wgmma.fence.sync.aligned;"),
             "Unsimulatable/UNSUPPORTED kernel `k` uses `wgmma.fence",
