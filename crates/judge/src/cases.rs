@@ -154,6 +154,11 @@ pub(crate) fn reference_sizes(
     reference_outputs(spec).into_iter().map(size).collect()
 }
 
+/// True for inputs that a plan may prepare.
+pub(crate) fn is_weight(input: &Input) -> bool {
+    matches!(input.role, Role::Weight(_) | Role::NormWeight | Role::Bias | Role::Table)
+}
+
 /// Value of the expression in an input's role; 1 for roles without one.
 pub(crate) fn role_parameter(input: &Input, dims: &BTreeMap<String, i64>) -> Result<i64, String> {
     let (Role::Weight(text) | Role::Index(text) | Role::Lengths(text)) = &input.role else {

@@ -125,9 +125,7 @@ impl Judge {
                 let sheet = found.gpu.as_ref().map(|(_, sheet)| sheet);
                 timed.conclude(evaluation, sheet, window, of_window)
             }
-            (Headline::Untimed(why), _, _) => {
-                Concluded::note(format!("the headline shape could not be timed here: {why}"))
-            }
+            (Headline::Untimed(why), _, _) => self.untimed(evaluation, why),
             // A case before it failed.
             (Headline::Counted(_) | Headline::Timed(_), _, _) => Concluded::default(),
         };

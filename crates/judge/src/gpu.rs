@@ -8,15 +8,20 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use pipeline::hardware::HardwareSheet;
-use pipeline::report::GpuState;
+use pipeline::report::{GpuState, PartCost};
 use rustix::fs::{FlockOperation, flock};
-use sandbox::wire::{ProbeReport, ProbeRequest, Slice};
-use sandbox::{CancelFlag, ChildKind, Memfd};
+use sandbox::wire::{ProbeReport, ProbeRequest, RunEnd, RunReport, RunRequest, Slice};
+use sandbox::{CancelFlag, ChildKind, ChildLimits, Memfd};
 
 use crate::children::ChildEnd;
-use crate::limits::{HEALTH_TRIES_MAX, HEALTH_WAIT, LEASE_POLL, PROBE_LIMITS};
+use crate::evaluate::part;
+use crate::limits::{
+    CARD_TRIES_MAX, CARD_WAIT, HEALTH_TRIES_MAX, HEALTH_WAIT, LEASE_POLL, PROBE_LIMITS,
+};
+use crate::reference::Whose;
 use crate::{Judge, JudgeError};
 
 /// The GPUs that a judge may use, all of one model.
@@ -55,7 +60,7 @@ pub(crate) struct Lease<'a> {
     pub(crate) sheet: &'a HardwareSheet,
     pub(crate) config: &'a GpuConfig,
     /// Locked; the lock ends with it.
-    _file: File,
+    file: Option<File>,
 }
 
 impl GpuPool {
@@ -63,30 +68,33 @@ impl GpuPool {
         Self { slots: Mutex::new(vec![Slot::Free; count]), freed: Condvar::new() }
     }
 
-    /// Waits for a card.
+    /// Waits for a card: any, or the one with an index.
     ///
     /// # Errors
-    /// Every card is parked, a lock file cannot be made, or the wait was cancelled.
+    /// Every such card is parked, a lock file cannot be made, or the wait was cancelled.
     pub(crate) fn lease<'a>(
         &'a self,
         config: &'a GpuConfig,
+        only: Option<usize>,
         cancel: &CancelFlag,
     ) -> Result<Lease<'a>, JudgeError> {
         let mut slots = self.slots();
+        let wanted = |index: &usize| only.is_none_or(|only| only == *index);
         loop {
             if cancel.is_cancelled() {
                 return Err(JudgeError::Cancelled);
             }
-            if slots.iter().all(|slot| matches!(slot, Slot::Parked(_))) {
+            let mut chosen = (0..slots.len()).filter(wanted);
+            if chosen.all(|index| matches!(slots[index], Slot::Parked(_))) {
                 return Err(JudgeError::NotAvailable(all_parked(&slots)));
             }
-            for index in 0..slots.len() {
+            for index in (0..slots.len()).filter(wanted) {
                 if slots[index] == Slot::Free
                     && let Some(file) = lock_of(config, index)?
                 {
                     slots[index] = Slot::Leased;
                     let sheet = &config.sheets[index];
-                    return Ok(Lease { pool: self, index, sheet, config, _file: file });
+                    return Ok(Lease { pool: self, index, sheet, config, file: Some(file) });
                 }
             }
             let waited = self.freed.wait_timeout(slots, LEASE_POLL);
@@ -132,6 +140,8 @@ impl Lease<'_> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
+        // Whoever is told that the card is free must find its lock free.
+        drop(self.file.take());
         let mut slots = self.pool.slots();
         if slots[self.index] == Slot::Leased {
             slots[self.index] = Slot::Free;
@@ -174,6 +184,57 @@ fn lock_of(config: &GpuConfig, index: usize) -> Result<Option<File>, JudgeError>
     }
 }
 
+/// A child to be run on some card, or on the simulator.
+pub(crate) struct CardRun<'a> {
+    pub(crate) kind: ChildKind,
+    pub(crate) whose: Whose,
+    pub(crate) bulk: &'a [&'a Memfd],
+    pub(crate) limits: &'a ChildLimits,
+    /// Runs that somebody may kill.
+    pub(crate) killed_tries_max: u32,
+}
+
+/// What a child on a card came to.
+pub(crate) struct RanOnCard {
+    pub(crate) end: ChildEnd<RunReport>,
+    pub(crate) sheet: Option<HardwareSheet>,
+    /// False when the card failed its health probe afterwards and is parked.
+    pub(crate) healthy: bool,
+    pub(crate) cost: Vec<PartCost>,
+}
+
+/// True for ends after which a card must show that it still works.
+fn in_trouble(end: &Result<ChildEnd<RunReport>, JudgeError>) -> bool {
+    match end {
+        Ok(ChildEnd::Reported(report)) => {
+            let runs = report.runs.iter().map(|run| &run.end);
+            runs.chain(report.window.iter().map(|window| &window.end)).any(left_in_trouble)
+        }
+        Ok(ChildEnd::TimedOut | ChildEnd::Crashed(_) | ChildEnd::Broken(_)) => true,
+        Ok(ChildEnd::Killed(_)) | Err(JudgeError::NotAvailable(_)) => true,
+        Err(_) => false,
+    }
+}
+
+fn left_in_trouble(end: &RunEnd) -> bool {
+    match end {
+        RunEnd::OutOfBounds(_) | RunEnd::Hang(_) | RunEnd::Crash(_) => true,
+        RunEnd::Completed | RunEnd::Refused(_) => false,
+        RunEnd::Unsupported(_) | RunEnd::ReadOnlyWrite(_) => false,
+    }
+}
+
+fn wait_unless_cancelled(wait: Duration, cancel: &CancelFlag) -> Result<(), JudgeError> {
+    let until = Instant::now() + wait;
+    while Instant::now() < until {
+        if cancel.is_cancelled() {
+            return Err(JudgeError::Cancelled);
+        }
+        std::thread::sleep(LEASE_POLL);
+    }
+    Ok(())
+}
+
 /// What an evaluation must say of the card's state; empty when it was quiet.
 pub(crate) fn interference(before: Option<&GpuState>, after: Option<&GpuState>) -> Option<String> {
     let foreign = [before, after].into_iter().flatten().map(|state| state.foreign_processes).max();
@@ -189,7 +250,44 @@ impl Judge {
     /// A card for one child, where this judge has cards.
     pub(crate) fn lease(&self, cancel: &CancelFlag) -> Result<Option<Lease<'_>>, JudgeError> {
         let config = self.config.gpus.as_ref();
-        config.map(|config| self.pool.lease(config, cancel)).transpose()
+        config.map(|config| self.pool.lease(config, None, cancel)).transpose()
+    }
+
+    /// Runs a child on some card. A card that fails is parked and replaced; one that works and yet
+    /// could not serve is asked again after a while, and so is one whose child was killed.
+    pub(crate) fn run_on_card(
+        &self,
+        run: &CardRun<'_>,
+        mut request: RunRequest,
+        cancel: &CancelFlag,
+    ) -> Result<RanOnCard, JudgeError> {
+        let mut tries = 0;
+        loop {
+            let waited = Instant::now();
+            let lease = self.lease(cancel)?;
+            let mut cost = vec![part("wait for the GPU", waited)];
+            request.device = self.device_choice(lease.as_ref(), run.whose);
+            let started = Instant::now();
+            let end = self.call(run.kind, &request, run.bulk, run.limits, lease.as_ref(), cancel);
+            cost.push(part("process", started));
+            let healthy = match &lease {
+                Some(lease) if in_trouble(&end) => self.check_health(lease, cancel)?,
+                Some(_) | None => true,
+            };
+            tries += 1;
+            match end {
+                Ok(ChildEnd::Killed(_)) if tries < run.killed_tries_max => {}
+                Err(JudgeError::NotAvailable(_)) if !healthy => {}
+                Err(JudgeError::NotAvailable(_)) if lease.is_some() && tries < CARD_TRIES_MAX => {
+                    drop(lease);
+                    wait_unless_cancelled(CARD_WAIT * tries * tries, cancel)?;
+                }
+                end => {
+                    let sheet = lease.map(|lease| lease.sheet.clone());
+                    return Ok(RanOnCard { end: end?, sheet, healthy, cost });
+                }
+            }
+        }
     }
 
     /// Cards that are out of service since they failed a health probe, with the reason.
@@ -208,7 +306,7 @@ impl Judge {
         for attempt in 0..HEALTH_TRIES_MAX {
             if attempt > 0 {
                 // The driver may still be clearing up after the process that was killed.
-                std::thread::sleep(HEALTH_WAIT);
+                wait_unless_cancelled(HEALTH_WAIT, cancel)?;
             }
             match self.health_once(lease, cancel)? {
                 None => return Ok(true),
@@ -324,13 +422,13 @@ mod tests {
         // Two pools are two processes: the lock file is all that they share.
         let (here, there) = (GpuPool::new(2), GpuPool::new(2));
         let cancel = CancelFlag::default();
-        let first = here.lease(&config, &cancel).unwrap();
-        let second = there.lease(&config, &cancel).unwrap();
+        let first = here.lease(&config, None, &cancel).unwrap();
+        let second = there.lease(&config, None, &cancel).unwrap();
         assert_ne!(first.sheet.uuid, second.sheet.uuid);
         cancel.cancel();
-        assert!(matches!(here.lease(&config, &cancel), Err(JudgeError::Cancelled)));
+        assert!(matches!(here.lease(&config, None, &cancel), Err(JudgeError::Cancelled)));
         drop(second);
-        let third = here.lease(&config, &CancelFlag::default()).unwrap();
+        let third = here.lease(&config, None, &CancelFlag::default()).unwrap();
         assert_ne!(first.sheet.uuid, third.sheet.uuid);
     }
 
@@ -345,7 +443,7 @@ mod tests {
                 let (config, pool, held) =
                     (Arc::clone(&config), Arc::clone(&pool), Arc::clone(&held));
                 std::thread::spawn(move || {
-                    let lease = pool.lease(&config, &CancelFlag::default()).unwrap();
+                    let lease = pool.lease(&config, None, &CancelFlag::default()).unwrap();
                     assert!(held.fetch_add(1, Ordering::SeqCst) < 2);
                     std::thread::sleep(Duration::from_millis(5));
                     held.fetch_sub(1, Ordering::SeqCst);
@@ -364,13 +462,13 @@ mod tests {
         let config = config(folder.path(), 2);
         let pool = GpuPool::new(2);
         let cancel = CancelFlag::default();
-        pool.lease(&config, &cancel).unwrap().park("GPU-test-0: wrong checksum");
-        let lease = pool.lease(&config, &cancel).unwrap();
+        pool.lease(&config, None, &cancel).unwrap().park("GPU-test-0: wrong checksum");
+        let lease = pool.lease(&config, None, &cancel).unwrap();
         assert_eq!(lease.sheet.uuid, "GPU-test-1");
         lease.park("GPU-test-1: no answer");
         drop(lease);
         assert_eq!(pool.parked(&config).len(), 2);
-        let end = pool.lease(&config, &cancel).unwrap_err().to_string();
+        let end = pool.lease(&config, None, &cancel).unwrap_err().to_string();
         assert!(end.contains("wrong checksum") && end.contains("no answer"), "{end}");
     }
 }

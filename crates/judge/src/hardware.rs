@@ -40,15 +40,14 @@ impl Judge {
         probing: Probing<'_>,
         cancel: &CancelFlag,
     ) -> Result<Vec<HardwareSheet>, JudgeError> {
-        let mut sheets: Vec<HardwareSheet> = Vec::new();
-        let mut held = Vec::new();
-        // Cards that were measured stay leased, so that each lease gives another one.
-        for _ in self.config.gpus.iter().flat_map(|gpus| &gpus.sheets) {
-            let Some(lease) = self.lease(cancel)? else { break };
-            probing(&format!("measuring {} ({})", lease.sheet.facts.model, lease.sheet.uuid));
+        let Some(config) = &self.config.gpus else { return Ok(Vec::new()) };
+        let mut sheets = Vec::new();
+        // One at a time: whoever holds one card and waits for another may wait for ever.
+        for (index, sheet) in config.sheets.iter().enumerate() {
+            let lease = self.pool.lease(config, Some(index), cancel)?;
+            probing(&format!("measuring {} ({})", sheet.facts.model, sheet.uuid));
             let ceilings = self.measure(&lease, cancel)?;
-            sheets.push(HardwareSheet { ceilings: Some(ceilings), ..lease.sheet.clone() });
-            held.push(lease);
+            sheets.push(HardwareSheet { ceilings: Some(ceilings), ..sheet.clone() });
         }
         Ok(sheets)
     }
@@ -61,6 +60,12 @@ impl Judge {
         else {
             return Err(unexpected());
         };
+        if let Some(flaw) = ceilings.flaw() {
+            let uuid = &lease.sheet.uuid;
+            return Err(JudgeError::NotAvailable(format!(
+                "{uuid} could not be measured: {flaw}; does another program use it?"
+            )));
+        }
         Ok(Ceilings { memory_scrubbed: self.memory_is_scrubbed(lease, cancel)?, ..ceilings })
     }
 

@@ -3,7 +3,9 @@
 mod counted;
 mod timed;
 
-use pipeline::report::{CaseReport, Score};
+use pipeline::inputs::Distribution;
+use pipeline::report::{CaseReport, CaseStatus, Score};
+use pipeline::verdict::Reason;
 use sandbox::wire::{SampleCase, WindowRequest};
 use sandbox::{CancelFlag, Memfd};
 
@@ -30,13 +32,6 @@ pub(crate) struct Concluded {
 impl Default for Concluded {
     fn default() -> Self {
         Self { score: Score::None, cases: Vec::new(), notes: Vec::new() }
-    }
-}
-
-impl Concluded {
-    /// Nothing but a remark.
-    pub(crate) fn note(why: String) -> Self {
-        Self { notes: vec![why], ..Self::default() }
     }
 }
 
@@ -77,6 +72,25 @@ impl Headline<'_> {
 }
 
 impl Judge {
+    /// A headline that could not be run: nobody saw the kernel there, so it did not pass.
+    pub(crate) fn untimed(&self, evaluation: &Evaluation<'_>, why: &str) -> Concluded {
+        let mut concluded = Concluded::default();
+        let headline = evaluation.task.spec.headline();
+        concluded.cases.extend(headline.map(|case| CaseReport {
+            case: case.name.clone(),
+            dims: case.dims.clone(),
+            distribution: Distribution::D1,
+            status: CaseStatus::Failed {
+                reason: Reason::Unsupported,
+                detail: format!("the headline shape could not be timed here: {why}"),
+            },
+            checks: Vec::new(),
+            counters: None,
+            findings: Vec::new(),
+        }));
+        concluded
+    }
+
     /// What is to be done with the headline case of a task.
     pub(crate) fn headline<'a>(
         &self,

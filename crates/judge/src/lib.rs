@@ -42,6 +42,9 @@ use sandbox::Memfd;
 pub use simulate::outputs::{Cause, Difference, Differences, SimulatedOutput};
 pub use simulate::{Content, Simulation, SimulationReport, Tensor};
 
+/// How long the kernels of one run of a candidate may take on a GPU, in milliseconds.
+pub const LAUNCH_DEADLINE_MS: u64 = 10_000;
+
 /// What a judge is made of.
 #[derive(Clone, Debug)]
 pub struct JudgeConfig {

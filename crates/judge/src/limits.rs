@@ -37,8 +37,11 @@ pub(crate) const REFERENCE_LAUNCH_DEADLINE_MS: u64 = 60_000;
 pub(crate) const SLOTS_BYTES_MAX: u64 = 4 << 30;
 /// Outputs that a window copies out.
 pub(crate) const SLOTS_MAX: u32 = 16;
-/// Share of its floor below which a time is not believed.
-pub(crate) const FLOOR_SHARE_MIN: f64 = 0.95;
+/// Words in the driver's reasons for a lower clock that are events, not a steady state.
+pub(crate) const THROTTLE_EVENTS: [&str; 3] = ["thermal", "hw_slowdown", "power_brake"];
+/// Times that an evaluation waits for a card that works and yet could not serve, and the first wait.
+pub(crate) const CARD_TRIES_MAX: u32 = 4;
+pub(crate) const CARD_WAIT: Duration = Duration::from_secs(3);
 /// How often a wait for a GPU looks whether another process gave it back.
 pub(crate) const LEASE_POLL: Duration = Duration::from_millis(50);
 /// Probes of a card in trouble before it is parked, and the wait before another one.
@@ -80,8 +83,8 @@ pub(crate) const CANDIDATE_LIMITS: ChildLimits = ChildLimits {
 };
 /// Limits of the comparison's child.
 pub(crate) const VERIFY_LIMITS: ChildLimits = ChildLimits {
-    deadline: Duration::from_secs(60),
-    cpu_s: 60,
+    deadline: Duration::from_secs(300),
+    cpu_s: 1_800,
     data_bytes: 1 << 30,
     file_bytes: 1 << 20,
     open_files: 128,

@@ -19,9 +19,9 @@ use sandbox::{CancelFlag, ChildKind, Memfd};
 use crate::cases::{Tensors, input_sizes, lock, reference_sizes};
 use crate::children::ChildEnd;
 use crate::decide::words;
-use crate::gpu::{Lease, sealed};
+use crate::gpu::{CardRun, Lease, sealed};
 use crate::limits::{
-    CANDIDATE_LAUNCH_BUDGET, REFERENCE_BUILDS_MAX, REFERENCE_LAUNCH_BUDGET,
+    CANDIDATE_LAUNCH_BUDGET, CANDIDATE_TRIES_MAX, REFERENCE_BUILDS_MAX, REFERENCE_LAUNCH_BUDGET,
     REFERENCE_LAUNCH_DEADLINE_MS, REFERENCE_LIMITS,
 };
 use crate::{Build, Judge, JudgeError};
@@ -128,14 +128,17 @@ impl Judge {
         let outputs =
             Tensors::room("expected", sizes.iter().map(|(name, _, bytes)| (name.clone(), *bytes)))?;
         let plan = self.reference_plan(task, dims)?;
-        let lease = self.lease(cancel)?;
-        let device = self.device_choice(lease.as_ref(), Whose::Reference);
+        let device = self.device_choice(None, Whose::Reference);
         let request = reference_request(build, facts, device, plan, inputs, &outputs, &sizes);
         let [ptx, cubin] = image_memfds(build)?;
-        let bulk = [&ptx, &cubin, &inputs.memfd, &outputs.memfd];
-        let (kind, limits) = (ChildKind::Reference, &REFERENCE_LIMITS);
-        let end = self.call(kind, &request, &bulk, limits, lease.as_ref(), cancel)?;
-        drop(lease);
+        let run = CardRun {
+            kind: ChildKind::Reference,
+            whose: Whose::Reference,
+            bulk: &[&ptx, &cubin, &inputs.memfd, &outputs.memfd],
+            limits: &REFERENCE_LIMITS,
+            killed_tries_max: CANDIDATE_TRIES_MAX,
+        };
+        let end = self.run_on_card(&run, request, cancel)?.end;
         let report: RunReport = match end {
             ChildEnd::Reported(report) => report,
             ChildEnd::TimedOut => {
@@ -225,6 +228,7 @@ fn reference_request(
         name: name.clone(),
         data: inputs.slice(2, name).unwrap_or(EMPTY),
         writable: false,
+        weight: false,
     };
     let output = |(name, dtype, _): &(String, Dtype, u64)| OutputTensor {
         name: name.clone(),

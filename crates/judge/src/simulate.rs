@@ -229,6 +229,7 @@ fn run_case(
                 name: tensor.name.clone(),
                 data: data(tensor),
                 writable: false,
+                weight: false,
             })
             .collect(),
         outputs: written

@@ -1,7 +1,6 @@
 //! The cases that run in full: prepared here, run in the candidate's child, compared in another.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use pipeline::build::BuildFacts;
 use pipeline::check::OutputCheck;
@@ -18,10 +17,10 @@ use sandbox::wire::{
 };
 use sandbox::{CancelFlag, ChildKind, Memfd};
 
-use crate::cases::{CaseData, Tensors, output_sizes};
+use crate::cases::{CaseData, Tensors, is_weight, output_sizes};
 use crate::children::{ChildEnd, broken_here};
-use crate::evaluate::{Evaluation, part};
-use crate::gpu::Lease;
+use crate::evaluate::Evaluation;
+use crate::gpu::CardRun;
 use crate::headline::Headline;
 use crate::limits::{CANDIDATE_LIMITS, CANDIDATE_TRIES_MAX, VERIFY_LIMITS};
 use crate::reference::{EMPTY, Whose, image_memfds};
@@ -119,37 +118,28 @@ impl Judge {
         for trial in trials {
             bulk.extend([&trial.data.inputs.memfd, &trial.outputs.memfd]);
         }
-        let mut request = self.run_request(evaluation, facts, trials, headline, bulk.len() as u32);
+        let request = self.run_request(evaluation, facts, trials, headline, bulk.len() as u32);
         bulk.extend(headline.bulk());
-        loop {
-            let waited = Instant::now();
-            let lease = self.lease(cancel)?;
-            let mut cost = vec![part("wait for the GPU", waited)];
-            request.device = self.device_choice(lease.as_ref(), Whose::Candidate);
-            let started = Instant::now();
-            let end = self.call_candidate(&request, &bulk, lease.as_ref(), cancel);
-            cost.push(part("candidate process", started));
-            let healthy = match &lease {
-                Some(lease) if in_trouble(&end) => self.check_health(lease, cancel)?,
-                Some(_) | None => true,
-            };
-            if !healthy && matches!(end, Err(JudgeError::NotAvailable(_))) {
-                continue;
-            }
-            let end = end?;
-            for trial in trials {
-                trial.outputs.memfd.seal_write()?;
-            }
-            headline.seal()?;
-            let note = "the GPU failed its health probe afterwards and is out of service";
-            return Ok(Ran {
-                report: report_or_verdict(end),
-                gpu: lease.map(|lease| lease.sheet.clone()),
-                note: (!healthy).then(|| note.to_owned()),
-                repeatable: healthy,
-                cost,
-            });
+        let run = CardRun {
+            kind: ChildKind::Candidate,
+            whose: Whose::Candidate,
+            bulk: &bulk,
+            limits: &CANDIDATE_LIMITS,
+            killed_tries_max: CANDIDATE_TRIES_MAX,
+        };
+        let ran = self.run_on_card(&run, request, cancel)?;
+        for trial in trials {
+            trial.outputs.memfd.seal_write()?;
         }
+        headline.seal()?;
+        let note = "the GPU failed its health probe afterwards and is out of service";
+        Ok(Ran {
+            report: report_or_verdict(ran.end),
+            gpu: ran.sheet,
+            note: (!ran.healthy).then(|| note.to_owned()),
+            repeatable: ran.healthy,
+            cost: ran.cost,
+        })
     }
 
     fn run_request(
@@ -176,25 +166,6 @@ impl Judge {
             window: headline.window_request(evaluation, headline_bulk),
             detailed: false,
         }
-    }
-
-    /// Runs the candidate's child, again if somebody else killed it: that is never its fault.
-    fn call_candidate(
-        &self,
-        request: &RunRequest,
-        bulk: &[&Memfd],
-        lease: Option<&Lease<'_>>,
-        cancel: &CancelFlag,
-    ) -> Result<ChildEnd<RunReport>, JudgeError> {
-        let kind = ChildKind::Candidate;
-        for _ in 0..CANDIDATE_TRIES_MAX {
-            let end = self.call(kind, request, bulk, &CANDIDATE_LIMITS, lease, cancel)?;
-            if !matches!(end, ChildEnd::Killed(_)) {
-                return Ok(end);
-            }
-        }
-        let why = format!("it was killed {CANDIDATE_TRIES_MAX} times in a row; is memory short?");
-        Ok(ChildEnd::Broken(why))
     }
 
     /// Compares the outputs of every completed run and of the window in a child of its own.
@@ -248,37 +219,20 @@ impl Judge {
     }
 }
 
-/// True for ends after which a card must show that it still works.
-fn in_trouble(end: &Result<ChildEnd<RunReport>, JudgeError>) -> bool {
-    match end {
-        Ok(ChildEnd::Reported(report)) => {
-            let runs = report.runs.iter().map(|run| &run.end);
-            runs.chain(report.window.iter().map(|window| &window.end)).any(left_in_trouble)
-        }
-        Ok(ChildEnd::TimedOut | ChildEnd::Crashed(_) | ChildEnd::Broken(_)) => true,
-        Ok(ChildEnd::Killed(_)) | Err(JudgeError::NotAvailable(_)) => true,
-        Err(_) => false,
-    }
-}
-
-fn left_in_trouble(end: &RunEnd) -> bool {
-    match end {
-        RunEnd::OutOfBounds(_) | RunEnd::Hang(_) | RunEnd::Crash(_) => true,
-        RunEnd::Completed | RunEnd::Refused(_) => false,
-        RunEnd::Unsupported(_) | RunEnd::ReadOnlyWrite(_) => false,
-    }
-}
-
 fn report_or_verdict(end: ChildEnd<RunReport>) -> Result<RunReport, (Verdict, bool)> {
     match end {
         ChildEnd::Reported(report) => Ok(report),
         ChildEnd::TimedOut => {
             let seconds = CANDIDATE_LIMITS.deadline.as_secs();
-            let detail = format!("the public cases did not end within {seconds} s");
+            let detail = format!("its cases and the timing did not end within {seconds} s");
             Err((Verdict::failed(Reason::Timeout, detail), false))
         }
         ChildEnd::Broken(why) => Err((broken_here(&why), false)),
-        ChildEnd::Crashed(why) | ChildEnd::Killed(why) => {
+        ChildEnd::Killed(why) => {
+            let often = format!("{why}, {CANDIDATE_TRIES_MAX} times in a row; is memory short?");
+            Err((broken_here(&often), false))
+        }
+        ChildEnd::Crashed(why) => {
             let detail = format!("its process died: {why}");
             Err((Verdict::failed(Reason::Crash, detail), false))
         }
@@ -290,6 +244,7 @@ fn run_case(task: &Task, in_place: &[String], trial: &Trial<'_>, first_bulk: u32
         name: input.name.clone(),
         data: trial.data.inputs.slice(first_bulk, &input.name).unwrap_or(EMPTY),
         writable: in_place.contains(&input.name),
+        weight: is_weight(input),
     };
     let output = |output: &pipeline::task::spec::Output| OutputTensor {
         name: output.name.clone(),

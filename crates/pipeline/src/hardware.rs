@@ -13,6 +13,12 @@ use crate::task::spec::{Case, Precision, TaskSpec};
 /// Version of the sheet's form, and of the way in which its ceilings are measured.
 pub const SHEET_VERSION: u32 = 1;
 
+/// Share of the shortest possible time below which a time is not believed.
+const BELIEVED_SHARE_MIN: f64 = 0.95;
+/// Samples that a rate needs, and how far its 10th and 90th percentile may be apart, as a share.
+const RATE_SAMPLES_MIN: u32 = 10;
+const RATE_SPREAD_MAX: f64 = 0.1;
+
 /// One GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,6 +92,38 @@ impl Ceilings {
     #[must_use]
     pub fn bandwidth(&self) -> f64 {
         self.copy_bytes_per_s.median.max(self.read_bytes_per_s.median)
+    }
+
+    /// The shortest time, in nanoseconds, that is believed for work with this floor: memory at its
+    /// fastest in any direction, with as much of the outputs still in the cache as fits there.
+    #[must_use]
+    pub fn believable_ns(&self, floor: &Floor, output_bytes: u64, l2_bytes: i64) -> f64 {
+        let cached = output_bytes.min(l2_bytes.unsigned_abs()) as f64;
+        let fastest = self.bandwidth().max(self.write_bytes_per_s.median);
+        let memory_ns = 1e9 * (floor.bytes - cached).max(0.0) / fastest;
+        let arithmetic_ns = 1e9 * floor.flops / self.fp32_flops_per_s.median;
+        BELIEVED_SHARE_MIN * memory_ns.max(arithmetic_ns)
+    }
+
+    /// Why these cannot be what the card can do: too few samples, or samples too far apart.
+    #[must_use]
+    pub fn flaw(&self) -> Option<String> {
+        let rates = [
+            ("copy", &self.copy_bytes_per_s),
+            ("read", &self.read_bytes_per_s),
+            ("write", &self.write_bytes_per_s),
+            ("L2 read", &self.l2_read_bytes_per_s),
+            ("multiply-add", &self.fp32_flops_per_s),
+        ];
+        let steady = |rate: &Rate| {
+            let wide = rate.high - rate.low > RATE_SPREAD_MAX * rate.median;
+            rate.samples >= RATE_SAMPLES_MIN && rate.median > 0.0 && !wide
+        };
+        let (name, rate) = rates.into_iter().find(|(_, rate)| !steady(rate))?;
+        Some(format!(
+            "the {name} rate was {:.3e} to {:.3e} in {} samples",
+            rate.low, rate.high, rate.samples
+        ))
     }
 }
 
@@ -174,6 +212,37 @@ mod tests {
         let floor = sheet().floor(&heavy, headline, Precision::Fp32).unwrap();
         assert_eq!(floor.limit, FloorLimit::Arithmetic);
         assert!((floor.ns - floor.flops / 60e3).abs() < 1e-6 * floor.ns);
+    }
+
+    #[test]
+    fn what_the_cache_can_hold_back_is_believed() {
+        let ceilings = sheet().ceilings.unwrap();
+        let floor = Floor { ns: 0.0, limit: FloorLimit::Bandwidth, bytes: 200e6, flops: 0.0 };
+        let at = |outputs, l2| ceilings.believable_ns(&floor, outputs, l2);
+        // At the write rate of 5e12, the fastest of all.
+        assert!((at(100_000_000, 0) - 0.95 * 40_000.0).abs() < 1.0);
+        assert!((at(100_000_000, 50_000_000) - 0.95 * 30_000.0).abs() < 1.0);
+        assert!((at(10_000_000, 50_000_000) - 0.95 * 38_000.0).abs() < 1.0);
+        let heavy = Floor { flops: 6e9, ..floor };
+        assert!((ceilings.believable_ns(&heavy, 0, 0) - 0.95 * 100_000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn disturbed_ceilings_are_told() {
+        let mut ceilings = sheet().ceilings.unwrap();
+        ceilings.read_bytes_per_s.samples = 25;
+        let steady = |rate: Rate| Rate { samples: 25, ..rate };
+        ceilings.copy_bytes_per_s = steady(ceilings.copy_bytes_per_s);
+        ceilings.write_bytes_per_s = steady(ceilings.write_bytes_per_s);
+        ceilings.l2_read_bytes_per_s = steady(ceilings.l2_read_bytes_per_s);
+        ceilings.fp32_flops_per_s = steady(ceilings.fp32_flops_per_s);
+        assert_eq!(ceilings.flaw(), None);
+        let mut wide = ceilings;
+        wide.copy_bytes_per_s.low = 3e12;
+        assert!(wide.flaw().unwrap().contains("copy rate"));
+        let mut few = ceilings;
+        few.fp32_flops_per_s.samples = 3;
+        assert!(few.flaw().unwrap().contains("multiply-add"));
     }
 
     #[test]

@@ -105,6 +105,13 @@ pub const WINDOW_BUDGET_MS: u32 = 400;
 /// Share of the median clock below which a sample is dropped.
 pub const SAMPLE_CLOCK_SHARE_MIN: f64 = 0.97;
 
+/// Share of samples that may wait for the host, and share that may run on a lower clock, before a
+/// window is void.
+pub const UNGATED_SHARE_MAX: f64 = 0.1;
+pub const SLOW_CLOCK_SHARE_MAX: f64 = 0.2;
+/// Times below this are hardly longer than what the events themselves take, in nanoseconds.
+pub const SHORT_TIME_NS: f64 = 20_000.0;
+
 /// Cuts `text` to at most `bytes_max` bytes at a character border and says how much was cut.
 #[must_use]
 pub fn capped(text: &str, bytes_max: usize) -> String {

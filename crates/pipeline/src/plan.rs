@@ -327,8 +327,14 @@ impl<'a> Checker<'a> {
     }
 
     fn steps(&self, what: &str, forms: &[StepForm]) -> Result<Vec<Step>, PlanError> {
+        let place = |i: usize| format!("{what} {}", i + 1);
+        let follows_kernel = |i: usize| i > 0 && forms[i - 1].kernel.is_some();
+        let mut dependent = (0..forms.len()).filter(|i| forms[*i].pdl == Some(true));
+        if let Some(i) = dependent.find(|i| !follows_kernel(*i)) {
+            return Err(rule(place(i), "`pdl` needs a kernel step right before it"));
+        }
         let numbered = forms.iter().enumerate();
-        numbered.map(|(i, form)| self.step(&format!("{what} {}", i + 1), what, form)).collect()
+        numbered.map(|(i, form)| self.step(&place(i), what, form)).collect()
     }
 
     fn step(&self, place: &str, what: &str, form: &StepForm) -> Result<Step, PlanError> {

@@ -7,15 +7,19 @@
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
-    COLD_SAMPLES, COLD_SAMPLES_MIN, FOREIGN_CONTENT_EVERY, SAMPLE_CLOCK_SHARE_MIN, WARM_SAMPLES,
-    WARM_UP_MS, WINDOW_BUDGET_MS,
+    COLD_SAMPLES, COLD_SAMPLES_MIN, FOREIGN_CONTENT_EVERY, SAMPLE_CLOCK_SHARE_MIN,
+    SLOW_CLOCK_SHARE_MAX, UNGATED_SHARE_MAX, WARM_SAMPLES, WARM_UP_MS, WINDOW_BUDGET_MS,
 };
 
 /// One thing that is done on the stream, or by the host between two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Copies the sample's content into the inputs of its buffer set; `prepare` follows.
+    /// Gives the module's variables their first values again, where it has any: nothing that a call
+    /// kept there reaches the next one.
+    ResetModule,
+    /// Copies the sample's content into the inputs of its buffer set. `prepare` runs when only the
+    /// weights are there.
     Refill,
     /// Fills outputs with poison, and workspaces with what the plan asks for.
     Poison,
@@ -37,7 +41,8 @@ pub enum Operation {
 }
 
 /// With everything cold: what a claim may be about.
-pub const COLD: [Operation; 11] = [
+pub const COLD: [Operation; 12] = [
+    Operation::ResetModule,
     Operation::Refill,
     Operation::Poison,
     Operation::ScrubShared,
@@ -52,8 +57,11 @@ pub const COLD: [Operation; 11] = [
 ];
 
 /// With what the cache still holds: shown beside it, never instead.
-pub const WARM: [Operation; 8] = [
+pub const WARM: [Operation; 11] = [
+    Operation::ResetModule,
+    Operation::Refill,
     Operation::Poison,
+    Operation::ScrubShared,
     Operation::CloseGate,
     Operation::StartEvent,
     Operation::Plan,
@@ -71,7 +79,8 @@ pub struct Window {
     pub sets: u32,
     /// The plan runs for at least so long before the first sample.
     pub warm_up_ms: u32,
-    /// No further sample begins after so long, once the least number is there.
+    /// No further sample begins after so long, once the least number of timed ones is there; what
+    /// copying out takes does not count.
     pub budget_ms: u32,
     pub samples_min: u32,
     pub cold_operations: Vec<Operation>,
@@ -167,35 +176,55 @@ pub struct Spread {
     pub p10_ns: f64,
     pub p90_ns: f64,
     pub samples: u32,
-    /// Samples left out: ungated, on a lower clock, or with an output that nobody verified.
+    /// Samples left out: ungated, or on a lower clock.
     pub dropped: u32,
 }
 
-/// Summarises the samples of content 0 whose outputs were verified.
+/// Why samples make no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoTime {
+    #[error("{ungated} of {timed} samples waited for the host")]
+    Ungated { ungated: u32, timed: u32 },
+    #[error("{slow} of {timed} samples ran on a lower clock")]
+    Clock { slow: u32, timed: u32 },
+    #[error("{good} samples are left, {least} are needed")]
+    TooFew { good: u32, least: u32 },
+}
+
+/// Summarises the samples of content 0.
 ///
-/// A sample whose clock is below 97 % of the median clock is dropped. `None` when nothing is left.
-#[must_use]
-pub fn summary(
-    samples: &[Sample],
-    verified: &dyn Fn(&Sample) -> bool,
-    event_pair_ns: u64,
-) -> Option<Spread> {
+/// A sample is dropped whose clock is below 97 % of the median clock, or that the gate did not
+/// hold. Where more than a fifth or a tenth of them are, the window is void.
+///
+/// # Errors
+/// Why there is no time.
+pub fn summary(samples: &[Sample], least: u32, event_pair_ns: u64) -> Result<Spread, NoTime> {
     let timed: Vec<&Sample> = samples.iter().filter(|sample| sample.content == 0).collect();
-    let clock = median(timed.iter().map(|sample| sample.sm_clock_hz).collect())?;
-    let good = timed.iter().filter(|sample| {
-        let steady = sample.sm_clock_hz >= SAMPLE_CLOCK_SHARE_MIN * clock;
-        steady && !sample.ungated && verified(sample)
-    });
+    let clock = median(timed.iter().map(|sample| sample.sm_clock_hz).collect()).unwrap_or(0.0);
+    let is_slow = |sample: &Sample| sample.sm_clock_hz < SAMPLE_CLOCK_SHARE_MIN * clock;
+    let count = |of: &dyn Fn(&Sample) -> bool| timed.iter().filter(|it| of(it)).count() as u32;
+    let (ungated, slow, all) = (count(&|it| it.ungated), count(&is_slow), timed.len() as u32);
+    if f64::from(ungated) > UNGATED_SHARE_MAX * f64::from(all) {
+        return Err(NoTime::Ungated { ungated, timed: all });
+    }
+    if f64::from(slow) > SLOW_CLOCK_SHARE_MAX * f64::from(all) {
+        return Err(NoTime::Clock { slow, timed: all });
+    }
+    let good = timed.iter().filter(|sample| !sample.ungated && !is_slow(sample));
     let net = |sample: &&&Sample| sample.elapsed_ns.saturating_sub(event_pair_ns) as f64;
     let mut times: Vec<f64> = good.map(|sample| net(&sample)).collect();
     times.sort_by(f64::total_cmp);
-    let count = times.len();
-    Some(Spread {
-        median_ns: median(times.clone())?,
-        p10_ns: percentile(&times, 0.1)?,
-        p90_ns: percentile(&times, 0.9)?,
-        samples: count as u32,
-        dropped: (timed.len() - count) as u32,
+    let left = times.len() as u32;
+    let too_few = NoTime::TooFew { good: left, least };
+    if left < least {
+        return Err(too_few);
+    }
+    Ok(Spread {
+        median_ns: median(times.clone()).ok_or(too_few)?,
+        p10_ns: percentile(&times, 0.1).ok_or(too_few)?,
+        p90_ns: percentile(&times, 0.9).ok_or(too_few)?,
+        samples: left,
+        dropped: all - left,
     })
 }
 
@@ -216,7 +245,7 @@ fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{COLD, Operation, Sample, WARM, Window, buffer_sets, summary};
+    use super::{COLD, NoTime, Operation, Sample, WARM, Window, buffer_sets, summary};
 
     fn sample(elapsed_ns: u64, sm_clock_hz: f64) -> Sample {
         Sample { content: 0, elapsed_ns, sm_clock_hz, ungated: false, hash: [elapsed_ns, 0] }
@@ -226,7 +255,10 @@ mod tests {
     fn every_sample_is_poisoned_before_and_hashed_after_its_plan() {
         for operations in [&COLD[..], &WARM[..]] {
             let at = |wanted| operations.iter().position(|it| *it == wanted).unwrap();
+            assert_eq!(at(Operation::ResetModule), 0, "nothing of the last call is left");
+            assert!(at(Operation::Refill) < at(Operation::Poison));
             assert!(at(Operation::Poison) < at(Operation::CloseGate));
+            assert!(at(Operation::ScrubShared) < at(Operation::CloseGate));
             assert!(at(Operation::CloseGate) < at(Operation::StartEvent));
             assert_eq!(at(Operation::StartEvent) + 1, at(Operation::Plan));
             assert_eq!(at(Operation::Plan) + 1, at(Operation::StopEvent));
@@ -252,15 +284,39 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_takes_only_what_is_gated_steady_and_verified() {
-        let mut samples: Vec<Sample> = (0..10).map(|i| sample(1100 + i, 1.98e9)).collect();
+    fn a_summary_leaves_out_what_is_ungated_or_slow() {
+        let mut samples: Vec<Sample> = (0..18).map(|i| sample(1100 + i, 1.98e9)).collect();
         samples.push(sample(5000, 1.5e9));
         samples.push(Sample { ungated: true, ..sample(9000, 1.98e9) });
         samples.push(Sample { content: 1, ..sample(1, 1.98e9) });
-        let spread = summary(&samples, &|sample| sample.hash[0] != 1109, 100).unwrap();
-        assert_eq!((spread.samples, spread.dropped), (9, 3));
-        assert_eq!((spread.median_ns, spread.p10_ns, spread.p90_ns), (1004.0, 1001.0, 1007.0));
-        assert_eq!(summary(&samples, &|_| false, 100), None);
-        assert_eq!(summary(&[], &|_| true, 100), None);
+        let spread = summary(&samples, 5, 100).unwrap();
+        assert_eq!((spread.samples, spread.dropped), (18, 2));
+        assert_eq!((spread.median_ns, spread.p10_ns, spread.p90_ns), (1008.5, 1002.0, 1015.0));
+    }
+
+    #[test]
+    fn a_window_with_too_many_bad_samples_is_void() {
+        let good = || (0..20).map(|i| sample(1100 + i, 1.98e9)).collect::<Vec<_>>();
+        let mut ungated = good();
+        ungated[..3].iter_mut().for_each(|sample| sample.ungated = true);
+        let mut slow = good();
+        slow[..5].iter_mut().for_each(|sample| sample.sm_clock_hz = 1.4e9);
+        let few: Vec<Sample> = good().into_iter().take(4).collect();
+        for (samples, why) in [
+            (ungated, NoTime::Ungated { ungated: 3, timed: 20 }),
+            (slow, NoTime::Clock { slow: 5, timed: 20 }),
+            (few, NoTime::TooFew { good: 4, least: 5 }),
+            (Vec::new(), NoTime::TooFew { good: 0, least: 5 }),
+        ] {
+            assert_eq!(summary(&samples, 5, 100), Err(why));
+        }
+    }
+
+    #[test]
+    fn the_least_number_of_timed_samples_is_reached_by_the_real_list() {
+        let window = Window::search(1 << 30, 60 << 20, [7, 9]);
+        let timed = window.cold_samples.iter().filter(|it| it.content == 0);
+        assert!(timed.count() as u32 >= window.samples_min);
+        assert!(window.cold_samples.iter().any(|it| it.content == 1));
     }
 }

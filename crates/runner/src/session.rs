@@ -1,4 +1,6 @@
 //! One run of a plan on a fresh device: buffers filled, steps performed, outputs copied out.
+//!
+//! On a GPU, what an earlier run left in shared memory is still there; everything else is fresh.
 
 use device::execute::{
     Access, Buffer, Device, DeviceError, Fault, Image, LaunchEnd, Launched, LoadEnd,
@@ -20,7 +22,7 @@ use crate::steps::{Bound, DeviceStep, KernelStep, LaunchMode, Names};
 /// Bytes of a DRAM sector.
 const SECTOR_BYTES: u64 = 32;
 
-/// A fresh device with what its launches need: no state passes from run to run.
+/// A fresh device with what its launches need.
 pub(crate) struct Session<'a, D: Device> {
     pub(crate) device: D,
     names: Names<'a>,
@@ -62,7 +64,7 @@ impl<'a, D: Device> Session<'a, D> {
     ) -> Result<RunResult, RunnerError> {
         let mut end = match self.prepared(run, image, maps)? {
             Some(end) => end,
-            None => self.perform_whole(&run.plan, run.poison)?,
+            None => self.perform(&run.plan.steps, run.poison, &mut |_| None)?,
         };
         if end == RunEnd::Completed {
             end = self.side_effects(run, maps)?;
@@ -94,16 +96,35 @@ impl<'a, D: Device> Session<'a, D> {
             return Ok(Some(end));
         }
         for input in &run.inputs {
-            let access = access(input.writable);
-            let buffer = self.allocate(&input.name, input.data.bytes, access)?;
-            self.device.upload(buffer, 0, maps.get(input.data)?)?;
+            self.allocate(&input.name, input.data.bytes, access(input.writable))?;
         }
         for output in &run.outputs {
             let buffer = self.allocate(&output.name, output.data.bytes, Access::ReadWrite)?;
             self.fill_output(buffer, output, run.poison, maps)?;
         }
         self.reversed = run.reversed;
-        self.make_scratch(&run.plan, run.poison)
+        if let Some(end) = self.make_scratch(&run.plan, run.poison)? {
+            return Ok(Some(end));
+        }
+        // What is prepared must not depend on more than weights, so nothing else is there yet.
+        self.fill_inputs(run, maps, true)?;
+        let prepared = self.perform(&run.plan.prepare, run.poison, &mut |_| None)?;
+        self.fill_inputs(run, maps, false)?;
+        Ok(Some(prepared).filter(|end| *end != RunEnd::Completed))
+    }
+
+    /// Fills the weights, or everything else.
+    fn fill_inputs(
+        &mut self,
+        run: &RunCase,
+        maps: &Maps,
+        weights: bool,
+    ) -> Result<(), RunnerError> {
+        for input in run.inputs.iter().filter(|input| input.weight == weights) {
+            let buffer = self.bound.buffer(&input.name)?;
+            self.device.upload(buffer, 0, maps.get(input.data)?)?;
+        }
+        Ok(())
     }
 
     /// Makes workspaces and tensor maps; gives an end where the plan asks for what cannot be had.
@@ -188,18 +209,6 @@ impl<'a, D: Device> Session<'a, D> {
             }
             other => other,
         })
-    }
-
-    /// Performs `prepare` and then the steps.
-    fn perform_whole(
-        &mut self,
-        plan: &ResolvedPlan,
-        poison: Poison,
-    ) -> Result<RunEnd, RunnerError> {
-        match self.perform(&plan.prepare, poison, &mut |_| None)? {
-            RunEnd::Completed => self.perform(&plan.steps, poison, &mut |_| None),
-            end => Ok(end),
-        }
     }
 
     /// Performs steps; `sampled` picks the parts of a launch that are run.

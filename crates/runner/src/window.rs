@@ -77,6 +77,7 @@ pub(crate) fn time(
             cost: Vec::new(),
         },
         seen: BTreeSet::new(),
+        copied: Duration::ZERO,
     };
     match window.run(context, rooms) {
         Ok(None) => {}
@@ -100,6 +101,17 @@ pub(crate) struct Running<'a> {
     result: WindowResult,
     /// Content and hash of outputs that were copied out.
     seen: BTreeSet<(u32, [u64; 2])>,
+    /// How long copying out took.
+    copied: Duration,
+}
+
+/// Samples of one kind.
+struct Series<'a> {
+    operations: &'a [Operation],
+    samples: Vec<SampleSpec>,
+    /// Timed samples that are taken whatever the budget.
+    least: u32,
+    budget: Duration,
 }
 
 /// A step of the window that did not complete.
@@ -138,7 +150,9 @@ impl Running<'_> {
     fn warm_up(&mut self) -> Result<Ended, RunnerError> {
         let window = &self.work.request.window;
         for set in 0..window.sets {
-            self.refill(&SampleSpec { set, content: 0 })?;
+            if let Some(end) = self.refill(&SampleSpec { set, content: 0 })? {
+                return Ok(Some(end));
+            }
         }
         let started = Instant::now();
         let least = Duration::from_millis(u64::from(window.warm_up_ms));
@@ -160,29 +174,52 @@ impl Running<'_> {
 
     fn samples(&mut self, timer: &mut Timer, rooms: &mut Rooms) -> Result<Ended, RunnerError> {
         let window = &self.work.request.window;
-        let started = Instant::now();
         let budget = Duration::from_millis(u64::from(window.budget_ms));
-        for (index, spec) in (0u32..).zip(&window.cold_samples) {
-            if index >= window.samples_min && started.elapsed() >= budget {
-                break;
-            }
-            match self.sample(timer, rooms, &window.cold_operations, spec)? {
-                Ok(sample) => self.result.cold.push(sample),
-                Err(end) => return Ok(Some(end)),
-            }
+        let cold = Series {
+            operations: &window.cold_operations,
+            samples: window.cold_samples.clone(),
+            least: window.samples_min,
+            budget,
+        };
+        match self.series(timer, rooms, &cold)? {
+            Ok(samples) => self.result.cold = samples,
+            Err(end) => return Ok(Some(end)),
         }
-        let spec = SampleSpec { set: 0, content: 0 };
-        self.refill(&spec)?;
-        for index in 0..window.warm_samples {
-            if index >= 1 && started.elapsed() >= 2 * budget {
-                break;
-            }
-            match self.sample(timer, rooms, &window.warm_operations, &spec)? {
-                Ok(sample) => self.result.warm.push(sample),
-                Err(end) => return Ok(Some(end)),
-            }
+        let warm = Series {
+            operations: &window.warm_operations,
+            samples: vec![SampleSpec { set: 0, content: 0 }; window.warm_samples as usize],
+            least: 1,
+            budget,
+        };
+        match self.series(timer, rooms, &warm)? {
+            Ok(samples) => self.result.warm = samples,
+            Err(end) => return Ok(Some(end)),
         }
         Ok(None)
+    }
+
+    /// Takes samples until the list or, once the least number is timed, the budget is over. What
+    /// copying out takes does not count.
+    fn series(
+        &mut self,
+        timer: &mut Timer,
+        rooms: &mut Rooms,
+        series: &Series<'_>,
+    ) -> Result<Result<Vec<Sample>, RunEnd>, RunnerError> {
+        let (started, copied_before) = (Instant::now(), self.copied);
+        let mut taken: Vec<Sample> = Vec::new();
+        for spec in &series.samples {
+            let timed = taken.iter().filter(|sample| sample.content == 0).count();
+            let own = started.elapsed().saturating_sub(self.copied - copied_before);
+            if timed >= series.least as usize && own >= series.budget {
+                break;
+            }
+            match self.sample(timer, rooms, series.operations, spec)? {
+                Ok(sample) => taken.push(sample),
+                Err(end) => return Ok(Err(end)),
+            }
+        }
+        Ok(Ok(taken))
     }
 
     /// Performs the operations of one sample in their order.
@@ -196,6 +233,7 @@ impl Running<'_> {
         let mut sample = None;
         for operation in operations {
             let end = match operation {
+                Operation::ResetModule => self.reset_module()?,
                 Operation::Refill => self.refill(spec)?,
                 Operation::Poison => self.poison(spec.set)?,
                 Operation::ScrubShared => done(timer.scrub_shared(&mut self.device, 0xff))?,
@@ -233,7 +271,9 @@ impl Running<'_> {
         }
         let timed = timer.sample()?;
         let hash = combined_hash(&timer.hashes()?);
+        let started = Instant::now();
         self.copy_out(rooms, spec, hash)?;
+        self.copied += started.elapsed();
         Ok(Ok(Sample {
             content: spec.content,
             elapsed_ns: timed.elapsed_ns,
@@ -253,7 +293,11 @@ impl Running<'_> {
         let request = self.work.request;
         let slot = self.result.slots.len() as u64;
         let known = self.seen.contains(&(spec.content, hash));
-        if known || slot >= u64::from(request.slots) {
+        // Each content that has none yet keeps a slot.
+        let has_slot = |content: u32| self.seen.iter().any(|(held, _)| *held == content);
+        let others = (0..request.contents.len() as u32).filter(|it| *it != spec.content);
+        let kept = others.filter(|content| !has_slot(*content)).count() as u64;
+        if known || slot + kept >= u64::from(request.slots) {
             return Ok(());
         }
         for output in &request.outputs {

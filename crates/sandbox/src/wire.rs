@@ -121,6 +121,8 @@ pub struct InputTensor {
     pub name: String,
     pub data: Slice,
     pub writable: bool,
+    /// True for what `prepare` may read.
+    pub weight: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

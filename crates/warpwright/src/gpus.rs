@@ -10,9 +10,7 @@ use judge::{GpuConfig, Judge};
 use pipeline::hardware::{HardwareSheet, SHEET_VERSION};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{
-    CASE_CACHE_BYTES_MAX, CASE_CACHE_BYTES_MIN, LAUNCH_DEADLINE_MS, SHEET_BYTES_MAX,
-};
+use crate::limits::{CASE_CACHE_BYTES_MAX, CASE_CACHE_BYTES_MIN, SHEET_BYTES_MAX};
 use crate::outcome::{bad_input, not_available};
 use crate::settings::Places;
 use crate::{environment, terminal, wiring};
@@ -113,7 +111,7 @@ pub(crate) fn chosen(
         DeviceSetting::Auto if !has_device_node() => return Ok(None),
         DeviceSetting::Auto => {
             return match found(places) {
-                Ok(sheets) if !sheets.is_empty() => Ok(Some(of_one_model(sheets))),
+                Ok(sheets) if !sheets.is_empty() => Ok(Some(usable(sheets))),
                 Ok(_) => Ok(None),
                 Err(error) => {
                     terminal::note(&format!(
@@ -139,6 +137,19 @@ pub(crate) fn chosen(
         Cards::Uuid(uuid) => one(sheets.iter().find(|it| it.uuid == *uuid), uuid.clone())?,
     };
     Ok(Some(chosen))
+}
+
+/// The cards that are like the first one; others are named.
+fn usable(sheets: Vec<HardwareSheet>) -> Vec<HardwareSheet> {
+    let all = sheets.len();
+    let chosen = of_one_model(sheets);
+    if chosen.len() < all {
+        let (model, left) = (&chosen[0].facts.model, all - chosen.len());
+        terminal::note(&format!(
+            "{left} GPU(s) are unlike the first one ({model}) and are left out; --device names one"
+        ));
+    }
+    chosen
 }
 
 fn of_one_model(mut sheets: Vec<HardwareSheet>) -> Vec<HardwareSheet> {
@@ -172,7 +183,7 @@ pub(crate) fn config(sheets: Vec<HardwareSheet>) -> GpuConfig {
         sheets,
         // The same for every user and process of the machine, whatever their settings.
         lock_folder: PathBuf::from("/tmp"),
-        launch_deadline_ms: LAUNCH_DEADLINE_MS,
+        launch_deadline_ms: judge::LAUNCH_DEADLINE_MS,
         environment: environment::of_gpu_children(),
         case_cache_bytes_max: (environment::memory_available_bytes() / 2)
             .clamp(CASE_CACHE_BYTES_MIN, CASE_CACHE_BYTES_MAX),

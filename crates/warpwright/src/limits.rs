@@ -34,8 +34,6 @@ pub(crate) const SIMULATED_ARGUMENTS_MAX: usize = 64;
 pub(crate) const PRINTED_ELEMENTS_MAX: u64 = 1 << 16;
 /// Longest header of a .npy file, in bytes.
 pub(crate) const NPY_HEADER_BYTES_MAX: usize = 1 << 16;
-/// How long the kernels of one run of a candidate may take on a GPU, in milliseconds.
-pub(crate) const LAUNCH_DEADLINE_MS: u64 = 10_000;
 /// Sealed inputs and expected outputs kept in memory for a GPU, in bytes: at least and at most.
 pub(crate) const CASE_CACHE_BYTES_MIN: u64 = 1 << 30;
 pub(crate) const CASE_CACHE_BYTES_MAX: u64 = 16 << 30;

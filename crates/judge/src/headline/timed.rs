@@ -11,21 +11,21 @@ use pipeline::hardware::HardwareSheet;
 use pipeline::inputs::{Distribution, Poison};
 use pipeline::launch::ResolvedPlan;
 use pipeline::plan::form::Lifetime;
-use pipeline::report::{CaseReport, CaseStatus, Measured, Score};
+use pipeline::report::{CaseReport, CaseStatus, GpuState, Measured, Score};
 use pipeline::task::spec::{Case, Input, Output};
 use pipeline::timing::{Sample, Window, combined_hash, output_key, summary};
 use pipeline::verdict::Reason;
 use sandbox::wire::{
-    InputTensor, OutputTensor, RunEnd, Slice, SlotContent, VerifyItem, WindowRequest, WindowResult,
+    InputTensor, OutputTensor, Slice, SlotContent, VerifyItem, WindowRequest, WindowResult,
 };
 use sandbox::{CancelFlag, Memfd};
 
 use super::{Concluded, Headline};
-use crate::cases::{CaseData, Tensors, output_sizes};
-use crate::decide::{check_status, run_failure, words};
+use crate::cases::{CaseData, Tensors, is_weight, output_sizes};
+use crate::decide::{check_status, run_failure};
 use crate::evaluate::Evaluation;
 use crate::gpu::{GpuConfig, interference};
-use crate::limits::{FLOOR_SHARE_MIN, SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN};
+use crate::limits::{SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN, THROTTLE_EVENTS};
 use crate::reference::EMPTY;
 use crate::trials::{Checks, Compared, verify_items};
 use crate::{Judge, JudgeError};
@@ -130,6 +130,7 @@ impl TimedHeadline<'_> {
                 name: input.name.clone(),
                 data: data.inputs.slice(bulk, &input.name).unwrap_or(EMPTY),
                 writable: in_place.contains(&input.name),
+                weight: is_weight(input),
             };
             spec.inputs.iter().map(tensor).collect()
         };
@@ -142,6 +143,7 @@ impl TimedHeadline<'_> {
         };
         WindowRequest {
             plan: self.plan.clone(),
+            has_variables: evaluation.build.facts.as_ref().is_none_or(|it| it.static_bytes > 0),
             contents: self.contents.iter().enumerate().map(inputs).collect(),
             outputs: spec.outputs.iter().map(output).collect(),
             slots: self.slots,
@@ -166,7 +168,11 @@ impl TimedHeadline<'_> {
     ) -> Result<Vec<VerifyItem>, JudgeError> {
         let mut items = Vec::new();
         for (slot, held) in (0u64..).zip(&window.slots) {
-            let content = (held.content as usize).min(CONTENTS - 1);
+            let content = held.content as usize;
+            if content >= CONTENTS {
+                let why = format!("it spoke of a content {content}");
+                return Err(JudgeError::Child { child: "candidate", why });
+            }
             let compared = Compared {
                 case: self.case,
                 outputs: &self.outputs,
@@ -195,11 +201,6 @@ impl TimedHeadline<'_> {
         checks: Checks,
     ) -> Concluded {
         let mut concluded = Concluded::default();
-        if let RunEnd::Unsupported(_) = &window.end {
-            let end = words(&window.end);
-            concluded.notes.push(format!("the headline shape could not be timed here: {end}"));
-            return concluded;
-        }
         if let Some((reason, detail)) = run_failure(window.end.clone()) {
             let status = CaseStatus::Failed { reason, detail };
             concluded.cases.push(self.case_report(0, status, Vec::new()));
@@ -268,6 +269,7 @@ impl TimedHeadline<'_> {
         }
     }
 
+    /// The score of a verified window, or a note why there is none.
     fn rank(
         &self,
         evaluation: &Evaluation<'_>,
@@ -276,44 +278,86 @@ impl TimedHeadline<'_> {
         slots: &[CheckedSlot],
         concluded: &mut Concluded,
     ) {
-        if let Some(why) = interference(window.before.as_ref(), window.after.as_ref()) {
-            concluded.notes.push(why);
-            return;
-        }
-        let verified = |sample: &Sample| slots.iter().any(|slot| slot.vouches_for(sample));
-        let pair_ns = window.event_pair_ns;
-        let cold = summary(&window.cold, &verified, pair_ns as u64);
-        let least = self.window.samples_min;
-        let Some(cold) = cold.filter(|cold| cold.samples >= least) else {
-            let why = "too few samples were gated, on a steady clock and verified";
-            concluded.notes.push(format!("the headline shape has no time: {why}"));
-            return;
+        let states = [window.before.as_ref(), window.after.as_ref()];
+        let measured = match disturbance(states).or_else(|| unverified(window, slots)) {
+            Some(why) => Err(why),
+            None => self.measured(evaluation, sheet, window),
         };
-        let floor =
-            sheet.floor(&evaluation.task.spec, self.case, evaluation.candidate.plan.precision);
-        if let Some(floor) = floor
-            && cold.median_ns < FLOOR_SHARE_MIN * floor.ns
-        {
-            concluded.notes.push(format!(
-                "the headline shape is not ranked: {:.0} ns is below the floor of {:.0} ns, which \
-                 no kernel that does the work can be",
-                cold.median_ns, floor.ns
+        match measured {
+            Ok(measured) => {
+                let cold = &measured.cold;
+                if cold.dropped > 0 {
+                    let (dropped, all) = (cold.dropped, cold.dropped + cold.samples);
+                    let why = format!("{dropped} of {all} timed samples were dropped");
+                    concluded.notes.push(why);
+                }
+                if window.cold.iter().all(|sample| sample.sm_clock_hz == 0.0) {
+                    let why = "this card's timer is too coarse to read its clock by";
+                    concluded.notes.push(why.to_owned());
+                }
+                concluded.score = Score::Measured(measured);
+            }
+            Err(why) => concluded.notes.push(format!("the headline shape has no time: {why}")),
+        }
+    }
+
+    fn measured(
+        &self,
+        evaluation: &Evaluation<'_>,
+        sheet: &HardwareSheet,
+        window: &WindowResult,
+    ) -> Result<Measured, String> {
+        let pair_ns = window.event_pair_ns;
+        let cold = summary(&window.cold, self.window.samples_min, pair_ns as u64)
+            .map_err(|why| why.to_string())?;
+        let class = evaluation.candidate.plan.precision;
+        let floor = sheet.floor(&evaluation.task.spec, self.case, class);
+        let (Some(floor), Some(ceilings)) = (floor, sheet.ceilings) else {
+            return Err("the card's ceilings are not known".to_owned());
+        };
+        let shortest = ceilings.believable_ns(&floor, self.output_bytes(), sheet.facts.l2_bytes);
+        if cold.median_ns < shortest {
+            return Err(format!(
+                "{:.0} ns are less than the {shortest:.0} ns that the work takes at least",
+                cold.median_ns
             ));
-            return;
         }
-        if cold.dropped > 0 {
-            let (dropped, all) = (cold.dropped, cold.dropped + cold.samples);
-            concluded.notes.push(format!("{dropped} of {all} timed samples were dropped"));
-        }
-        concluded.score = Score::Measured(Measured {
+        Ok(Measured {
             device: sheet.facts.model.clone(),
             uuid: sheet.uuid.clone(),
             cold,
-            warm: summary(&window.warm, &verified, pair_ns as u64),
-            floor,
+            warm: summary(&window.warm, 1, pair_ns as u64).ok(),
+            floor: Some(floor),
             event_pair_ns: pair_ns,
-        });
+        })
     }
+
+    fn output_bytes(&self) -> u64 {
+        self.outputs.places.values().map(|(_, bytes)| bytes).sum()
+    }
+}
+
+/// Why a window means nothing: others used the card, or it protected itself.
+fn disturbance(states: [Option<&GpuState>; 2]) -> Option<String> {
+    if let Some(why) = interference(states[0], states[1]) {
+        return Some(why);
+    }
+    let reasons = states.into_iter().flatten().flat_map(|state| &state.throttle);
+    let event = reasons.into_iter().find(|reason| {
+        let reason = reason.to_lowercase();
+        THROTTLE_EVENTS.iter().any(|event| reason.contains(event))
+    });
+    event.map(|reason| format!("the card slowed itself down ({reason})"))
+}
+
+/// Samples whose outputs nobody compared, because they differ from call to call.
+fn unverified(window: &WindowResult, slots: &[CheckedSlot]) -> Option<String> {
+    let all = || window.cold.iter().chain(&window.warm);
+    let count = all().filter(|sample| !slots.iter().any(|slot| slot.vouches_for(sample))).count();
+    (count > 0).then(|| {
+        let total = all().count();
+        format!("outputs differ from call to call, and {count} of {total} were not compared")
+    })
 }
 
 /// Outputs that were copied out and compared.

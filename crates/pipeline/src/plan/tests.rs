@@ -127,6 +127,7 @@ fn every_violation_says_how_to_mend_it() {
              [[prepare]]\nkernel = \"p\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = [\"m\"]\n[[step]]",
             "prepare may not touch `x`, only weights",
         ),
+        ("block = [", "pdl = true\nblock = [", "`pdl` needs a kernel step right before it"),
         ("byte = 7", "byte = 300", "`byte` must be in 0..=255"),
         ("byte = 7", "grid = [\"1\"]", "a memset step has only"),
         ("kernel = \"softmax<TILE_M>\"", "", "needs either `kernel"),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Counters;
 use crate::device_facts::DeviceFacts;
 use crate::hardware::Floor;
+use crate::limits::SHORT_TIME_NS;
 use crate::timing::Spread;
 
 /// Bytes of a DRAM sector.
@@ -17,6 +18,8 @@ const ISSUE_PER_CLOCK: f64 = 4.0;
 const ESTIMATE_TIE: f64 = 0.03;
 /// Measured times closer than this are a tie: other processes of one kernel differ by as much.
 const MEASURED_TIE: f64 = 0.01;
+/// The same for times that are hardly longer than those of the events around them.
+const MEASURED_TIE_SHORT: f64 = 0.05;
 
 /// What a candidate is ranked by. Scores of different kinds are never compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -131,13 +134,16 @@ impl Estimate {
 }
 
 impl Measured {
-    /// True when this time is shorter; `None` on another model. Times within 1 % are a tie.
+    /// True when this time is shorter; `None` on another model. Times within 1 % are a tie, short
+    /// ones within 5 %.
     #[must_use]
     pub fn improves_on(&self, other: &Self) -> Option<bool> {
         if self.device != other.device {
             return None;
         }
-        Some(self.cold.median_ns < (1.0 - MEASURED_TIE) * other.cold.median_ns)
+        let short = self.cold.median_ns.min(other.cold.median_ns) < SHORT_TIME_NS;
+        let tie = if short { MEASURED_TIE_SHORT } else { MEASURED_TIE };
+        Some(self.cold.median_ns < (1.0 - tie) * other.cold.median_ns)
     }
 
     /// Share of the floor that the kernel reaches; 1 is the floor.

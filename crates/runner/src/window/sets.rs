@@ -23,10 +23,8 @@ impl Running<'_> {
     /// Loads the module, uploads every content, makes the buffer sets.
     pub(super) fn prepare_device(&mut self) -> Result<Ended, RunnerError> {
         let work = self.work;
-        let plan = &work.request.plan;
-        let entries = work.names.entries_of(plan)?;
-        if let LoadEnd::Unsupported { what, .. } = self.device.load(&work.image, &entries)? {
-            return Ok(Some(RunEnd::Unsupported(capped(&what, MESSAGE_BYTES_MAX))));
+        if let Some(end) = self.load_module()? {
+            return Ok(Some(end));
         }
         for content in &work.request.contents {
             let mut buffers = Vec::new();
@@ -40,29 +38,35 @@ impl Running<'_> {
             }
             self.contents.push(buffers);
         }
+        let mut bounds = Vec::new();
         for _ in 0..work.request.window.sets {
-            if let Some(end) = self.make_set()? {
+            bounds.push(self.make_tensors()?);
+        }
+        // The task's own tensors come first: what is refused after them is the plan's wish.
+        for bound in bounds {
+            if let Some(end) = self.make_set(bound)? {
                 return Ok(Some(end));
             }
         }
         Ok(None)
     }
 
-    fn make_set(&mut self) -> Result<Ended, RunnerError> {
+    /// The inputs and outputs of one set.
+    fn make_tensors(&mut self) -> Result<Bound, RunnerError> {
+        let request = self.work.request;
+        let mut bound = Bound::default();
+        let inputs = request.contents.first().into_iter().flatten();
+        let inputs = inputs.map(|it| (&it.name, it.data.bytes, access(it.writable)));
+        let outputs = request.outputs.iter().map(|it| (&it.name, it.data.bytes, Access::ReadWrite));
+        for (name, bytes, access) in inputs.chain(outputs) {
+            bound.allocate(&mut self.device, name, bytes, access).map_err(no_room_of)?;
+        }
+        Ok(bound)
+    }
+
+    fn make_set(&mut self, mut bound: Bound) -> Result<Ended, RunnerError> {
         let work = self.work;
         let plan = &work.request.plan;
-        let mut bound = Bound::default();
-        for input in work.request.contents.first().into_iter().flatten() {
-            let access = access(input.writable);
-            bound
-                .allocate(&mut self.device, &input.name, input.data.bytes, access)
-                .map_err(no_room_of)?;
-        }
-        for output in &work.request.outputs {
-            bound
-                .allocate(&mut self.device, &output.name, output.data.bytes, Access::ReadWrite)
-                .map_err(no_room_of)?;
-        }
         match bound.make_workspaces(&mut self.device, plan, Poison::Ones) {
             Err(RunnerError::Device(error @ DeviceError::Allocate { .. })) => {
                 let sets = work.request.window.sets;
@@ -85,23 +89,69 @@ impl Running<'_> {
         found.ok_or_else(|| RunnerError::Request(format!("no buffer set {set}")))
     }
 
-    /// Copies a content into a set's inputs, then prepares what the plan keeps.
+    /// Copies a content into a set's inputs. Where the plan prepares, that happens when only the
+    /// weights are there, so that it cannot do the work of a call.
     pub(super) fn refill(&mut self, spec: &SampleSpec) -> Result<Ended, RunnerError> {
-        let work = self.work;
-        let named = work.request.contents.first().into_iter().flatten();
-        let content = self.contents.get(spec.content as usize).cloned().unwrap_or_default();
-        for (input, from) in named.zip(content) {
-            let to = self.set(spec.set)?.bound.buffer(&input.name)?;
-            self.device.copy_async(to, from)?;
-        }
         let set = spec.set as usize;
-        let plan = &work.request.plan;
-        let bytes =
-            self.set(spec.set)?.bound.workspace_bytes(plan, Poison::Ones, &Lifetime::Prepared)?;
-        for (buffer, byte) in bytes {
-            self.device.fill_async(buffer, byte)?;
+        self.set(spec.set)?;
+        if !self.sets[set].prepare.is_empty() {
+            self.copy_inputs(spec, &|weight| weight, false)?;
+            self.copy_inputs(spec, &|weight| !weight, true)?;
+            let plan = &self.work.request.plan;
+            let bound = &self.sets[set].bound;
+            let bytes = bound.workspace_bytes(plan, Poison::Ones, &Lifetime::Prepared)?;
+            for (buffer, byte) in bytes {
+                self.device.fill_async(buffer, byte)?;
+            }
+            if let Some(end) = queue(&mut self.device, &self.sets[set].prepare)? {
+                return Ok(Some(end));
+            }
+            if let Some(end) = self.wait()? {
+                return Ok(Some(end));
+            }
         }
-        queue(&mut self.device, &self.sets[set].prepare)
+        self.copy_inputs(spec, &|_| true, false)?;
+        Ok(None)
+    }
+
+    /// Fills the chosen inputs of a set: with a content, or with poison.
+    fn copy_inputs(
+        &mut self,
+        spec: &SampleSpec,
+        chosen: &dyn Fn(bool) -> bool,
+        poison: bool,
+    ) -> Result<(), RunnerError> {
+        let named = self.work.request.contents.first().into_iter().flatten();
+        let content = self.contents.get(spec.content as usize).cloned();
+        let content =
+            content.ok_or_else(|| RunnerError::Request(format!("no content {}", spec.content)))?;
+        for (input, from) in named.zip(content).filter(|(input, _)| chosen(input.weight)) {
+            let to = self.set(spec.set)?.bound.buffer(&input.name)?;
+            if poison {
+                self.device.fill_async(to, poison_byte(Poison::Ones))?;
+            } else {
+                self.device.copy_async(to, from)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the module's variables their first values.
+    pub(super) fn reset_module(&mut self) -> Result<Ended, RunnerError> {
+        if !self.work.request.has_variables {
+            return Ok(None);
+        }
+        self.load_module()
+    }
+
+    pub(super) fn load_module(&mut self) -> Result<Ended, RunnerError> {
+        let entries = self.work.names.entries_of(&self.work.request.plan)?;
+        Ok(match self.device.load(&self.work.image, &entries)? {
+            LoadEnd::Loaded => None,
+            LoadEnd::Unsupported { what, .. } => {
+                Some(RunEnd::Unsupported(capped(&what, MESSAGE_BYTES_MAX)))
+            }
+        })
     }
 
     pub(super) fn poison(&mut self, set: u32) -> Result<Ended, RunnerError> {

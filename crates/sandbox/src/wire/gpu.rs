@@ -13,6 +13,8 @@ use super::{InputTensor, OutputTensor, RunEnd, Slice};
 #[serde(deny_unknown_fields)]
 pub struct WindowRequest {
     pub plan: ResolvedPlan,
+    /// True when the module has variables, whose values must not pass from call to call.
+    pub has_variables: bool,
     /// Content 0 is timed.
     pub contents: Vec<Vec<InputTensor>>,
     /// Name, type and place of each output within a slot.

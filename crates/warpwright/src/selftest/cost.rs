@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::process::Stdio;
 
 use judge::CancelFlag;
+use pipeline::hardware::HardwareSheet;
 use pipeline::timing::median;
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     }
     let judge = Arc::clone(&bench.judge);
     bench.item("load_inline", |bench| {
-        judge.with_gpu(&CancelFlag::default(), |_| through_pytorch(bench, &good))?
+        judge.with_gpu(&CancelFlag::default(), |sheet| through_pytorch(bench, sheet, &good))?
     })
 }
 
@@ -71,7 +72,11 @@ fn parts(all: &[Judged]) -> String {
 }
 
 /// The same kernels built by `load_inline`, all at once on this machine's cores.
-fn through_pytorch(bench: &Bench<'_>, good: &[(String, String, String)]) -> anyhow::Result<Found> {
+fn through_pytorch(
+    bench: &Bench<'_>,
+    sheet: &HardwareSheet,
+    good: &[(String, String, String)],
+) -> anyhow::Result<Found> {
     let folder = tempfile::tempdir()?;
     let script = folder.path().join("load_inline.py");
     std::fs::write(&script, embedded::LOAD_INLINE)?;
@@ -82,6 +87,7 @@ fn through_pytorch(bench: &Bench<'_>, good: &[(String, String, String)]) -> anyh
         let child = std::process::Command::new("python3")
             .arg(&script)
             .arg(&case)
+            .env("CUDA_VISIBLE_DEVICES", &sheet.uuid)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

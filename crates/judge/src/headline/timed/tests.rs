@@ -225,21 +225,30 @@ fn outputs_that_are_not_what_was_timed_fail_it() {
 }
 
 #[test]
-fn samples_whose_outputs_nobody_verified_do_not_count() {
+fn samples_whose_outputs_nobody_compared_make_no_time() {
     let mut some = window(81_000);
-    for sample in &mut some.cold[..20] {
-        *sample = Sample { elapsed_ns: 1, hash: [1, 1], ..*sample };
+    some.warm[0].hash = [1, 1];
+    let concluded = Fixture::new().conclude(&some, checks([None, None], [7, 8]));
+    assert!(passed(&concluded) && measured(&concluded).is_none());
+    assert!(concluded.notes[0].contains("1 of 32 were not compared"), "{:?}", concluded.notes);
+}
+
+#[test]
+fn slow_clocks_are_dropped_and_told_and_too_many_of_them_void_the_window() {
+    let mut some = window(81_000);
+    for sample in &mut some.cold[..5] {
+        *sample = Sample { elapsed_ns: 1, sm_clock_hz: 1e9, ..*sample };
     }
     let concluded = Fixture::new().conclude(&some, checks([None, None], [7, 8]));
     let score = measured(&concluded).unwrap();
-    assert_eq!((score.cold.median_ns, score.cold.samples, score.cold.dropped), (80_000.0, 10, 20));
-    assert!(concluded.notes[0].contains("20 of 30"), "{:?}", concluded.notes);
-    for sample in &mut some.cold[..28] {
-        sample.hash = [1, 1];
+    assert_eq!((score.cold.median_ns, score.cold.samples, score.cold.dropped), (80_000.0, 25, 5));
+    assert!(concluded.notes[0].contains("5 of 30"), "{:?}", concluded.notes);
+    for sample in &mut some.cold[..9] {
+        sample.sm_clock_hz = 1e9;
     }
     let concluded = Fixture::new().conclude(&some, checks([None, None], [7, 8]));
     assert_eq!(measured(&concluded), None);
-    assert!(concluded.notes[0].contains("has no time"), "{:?}", concluded.notes);
+    assert!(concluded.notes[0].contains("lower clock"), "{:?}", concluded.notes);
 }
 
 #[test]
@@ -247,7 +256,13 @@ fn what_cannot_be_believed_or_was_disturbed_is_correct_and_not_ranked() {
     let fixture = Fixture::new();
     let below = fixture.conclude(&window(60_000), checks([None, None], [7, 8]));
     assert!(passed(&below) && measured(&below).is_none());
-    assert!(below.notes[0].contains("below the floor"), "{:?}", below.notes);
+    assert!(below.notes[0].contains("takes at least"), "{:?}", below.notes);
+    let mut hot = window(81_000);
+    let throttle = vec!["SW_THERMAL_SLOWDOWN".to_owned()];
+    hot.before = Some(GpuState { throttle, ..GpuState::default() });
+    let hot = fixture.conclude(&hot, checks([None, None], [7, 8]));
+    assert!(passed(&hot) && measured(&hot).is_none());
+    assert!(hot.notes[0].contains("slowed itself down"), "{:?}", hot.notes);
     let mut disturbed = window(81_000);
     disturbed.after = Some(GpuState { foreign_processes: 1, ..GpuState::default() });
     let disturbed = fixture.conclude(&disturbed, checks([None, None], [7, 8]));
@@ -264,5 +279,6 @@ fn a_fault_at_the_headline_is_the_candidates_and_a_lack_is_not() {
     assert_eq!((*reason, hung.cases.len()), (Reason::Timeout, 1));
     let small = RunEnd::Unsupported("memory".to_owned());
     let lacking = fixture.conclude(&ended(small), Checks::default());
-    assert!(lacking.cases.is_empty() && lacking.notes[0].contains("memory"));
+    let CaseStatus::Failed { reason, .. } = &lacking.cases[0].status else { panic!() };
+    assert_eq!((*reason, lacking.cases.len()), (Reason::Unsupported, 1));
 }
