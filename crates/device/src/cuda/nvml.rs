@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
-use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::{Device, Nvml};
 use serde::{Deserialize, Serialize};
@@ -82,14 +82,6 @@ fn names(reasons: ThrottleReasons) -> Vec<String> {
 /// Version of the driver, such as `580.159.04`.
 pub(super) fn driver_version() -> Option<String> {
     library().ok()?.sys_driver_version().ok()
-}
-
-/// A sentence if the GPU counts uncorrected memory errors since it was last reset.
-pub(super) fn memory_fault(uuid: &str) -> Option<String> {
-    let device = library().ok()?.device_by_uuid(uuid).ok()?;
-    let count =
-        device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile).unwrap_or(0);
-    (count > 0).then(|| format!("the GPU counts {count} uncorrected memory errors"))
 }
 
 /// The library, loaded once a process.
