@@ -53,7 +53,7 @@ pub(crate) const TIMER_DROP_WAIT: Duration = Duration::from_secs(2);
 pub(crate) const GATE_MINIMUM: Duration = Duration::from_micros(200);
 /// Longest wait for the kernels of a measurement of ceilings or a check of health.
 pub(crate) const HARNESS_DEADLINE: Duration = Duration::from_secs(30);
-/// Compute processes of one GPU that are listed.
+/// Processes of one GPU that are listed.
 pub(crate) const PROCESSES_MAX: usize = 1024;
 
 /// Cuts `text` to at most about `bytes_max` bytes from its head and says how much was cut.
