@@ -22,6 +22,7 @@ mod timer;
 mod workload;
 
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 use crate::execute::DeviceError;
 use driver::{CallError, Code, Limit, Primary};
@@ -80,10 +81,12 @@ impl Context {
     /// Modules load eagerly only if the process was started with `CUDA_MODULE_LOADING=EAGER`.
     ///
     /// # Errors
-    /// No driver, no such GPU, or a GPU that cannot be had.
+    /// No driver, no such GPU, a GPU that cannot be had, or another GPU than the first that this
+    /// process opened.
     pub fn open(ordinal: u32) -> Result<Rc<Context>, CudaError> {
         let gpu = info::gpu(ordinal)?;
         let info = info::describe(gpu, ordinal)?;
+        only(ordinal)?;
         let primary = Primary::retain(gpu)?;
         for (limit, value) in [
             (Limit::CU_LIMIT_PRINTF_FIFO_SIZE, 1),
@@ -113,6 +116,17 @@ impl Context {
     }
 }
 
+/// Refuses a second GPU: every owner relies on its own context being current on this thread.
+fn only(ordinal: u32) -> Result<(), CudaError> {
+    static FIRST: OnceLock<u32> = OnceLock::new();
+    let first = *FIRST.get_or_init(|| ordinal);
+    if first == ordinal {
+        return Ok(());
+    }
+    let code = format!("this process uses GPU {first}, and one process uses one GPU");
+    Err(CudaError::Failed { call: "Context::open", code })
+}
+
 fn is_unsupported(code: Code) -> bool {
     matches!(
         code,
@@ -120,4 +134,16 @@ fn is_unsupported(code: Code) -> bool {
             | Code::CUDA_ERROR_NOT_SUPPORTED
             | Code::CUDA_ERROR_INVALID_VALUE
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::only;
+
+    #[test]
+    fn a_process_uses_one_gpu() {
+        only(3).unwrap();
+        only(3).unwrap();
+        assert!(only(4).unwrap_err().to_string().contains("GPU 3"));
+    }
 }

@@ -47,11 +47,13 @@ pub(crate) const POLL_SLEEP_MAX: Duration = Duration::from_millis(1);
 pub(crate) const HASHES_MAX: u64 = 4096;
 /// The gate opens by itself after this, whatever the host does.
 pub(crate) const GATE_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long a timer that goes away waits for what it queued before it leaves everything behind.
+pub(crate) const TIMER_DROP_WAIT: Duration = Duration::from_secs(2);
 /// The gate holds at least this long, so that the clock that it measures is exact to 1 %.
 pub(crate) const GATE_MINIMUM: Duration = Duration::from_micros(200);
 /// Longest wait for the kernels of a measurement of ceilings or a check of health.
 pub(crate) const HARNESS_DEADLINE: Duration = Duration::from_secs(30);
-/// Compute processes of one GPU that are listed.
+/// Processes of one GPU that are listed.
 pub(crate) const PROCESSES_MAX: usize = 1024;
 
 /// Cuts `text` to at most about `bytes_max` bytes from its head and says how much was cut.

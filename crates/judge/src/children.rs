@@ -100,6 +100,9 @@ impl Call<'_> {
             })),
             ChildOutcome::Flooded => Ok(ChildEnd::Broken("its report was too long".to_owned())),
             ChildOutcome::BadReport(why) => Ok(ChildEnd::Broken(why)),
+            ChildOutcome::Unreaped => Ok(ChildEnd::Broken(
+                "its process does not die, so the driver or the kernel holds it".to_owned(),
+            )),
         }
     }
 }

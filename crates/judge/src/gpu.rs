@@ -235,9 +235,10 @@ fn wait_unless_cancelled(wait: Duration, cancel: &CancelFlag) -> Result<(), Judg
     Ok(())
 }
 
-/// What an evaluation must say of the card's state; empty when it was quiet.
+/// What an evaluation must say of the card's state; `None` when nobody is known to have used it.
 pub(crate) fn interference(before: Option<&GpuState>, after: Option<&GpuState>) -> Option<String> {
-    let foreign = [before, after].into_iter().flatten().map(|state| state.foreign_processes).max();
+    let states = [before, after].into_iter().flatten();
+    let foreign = states.filter_map(|state| state.foreign_processes).max();
     match foreign {
         Some(count) if count > 0 => {
             Some(format!("{count} other process(es) used the GPU: its time is not taken"))

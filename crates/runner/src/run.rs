@@ -71,7 +71,7 @@ impl Work<'_> {
 
     fn on_gpu(&self, uuid: &str, deadline: Duration) -> Result<RunReport, RunnerError> {
         // Without a context of its own yet, this process is not among those that it counts.
-        let before = Before { uuid, state: window::gpu_state(uuid, 0) };
+        let before = Before { uuid, state: window::gpu_state(uuid, false) };
         let started = Instant::now();
         let context = open_gpu(uuid)?;
         let opened = cost("context", started);

@@ -41,8 +41,9 @@ pub(crate) struct Before<'a> {
     pub(crate) state: Option<GpuState>,
 }
 
-/// The state of a card, of whose processes `own` are ours; `None` where the driver does not tell.
-pub(crate) fn gpu_state(uuid: &str, own: usize) -> Option<GpuState> {
+/// The state of a card, on which this process has opened a context or not; `None` where the driver
+/// does not tell.
+pub(crate) fn gpu_state(uuid: &str, opened: bool) -> Option<GpuState> {
     let state = cuda::state(uuid).ok()?;
     Some(GpuState {
         sm_clock_hz: state.sm_clock_hz,
@@ -50,8 +51,17 @@ pub(crate) fn gpu_state(uuid: &str, own: usize) -> Option<GpuState> {
         temperature_c: state.temperature_c,
         power_w: state.power_w,
         throttle: state.throttle,
-        foreign_processes: state.processes.len().saturating_sub(own) as u32,
+        foreign_processes: foreign(state.processes.as_deref(), std::process::id(), opened),
     })
+}
+
+/// How many of the processes are not this one. Where this one must be listed and is not, the list
+/// has the numbers of another namespace, and nobody can tell.
+fn foreign(listed: Option<&[(u32, u64)]>, own: u32, opened: bool) -> Option<u32> {
+    let listed = listed?;
+    let others = listed.iter().filter(|(pid, _)| *pid != own).count();
+    let told = others < listed.len() || !opened;
+    told.then(|| u32::try_from(others).unwrap_or(u32::MAX))
 }
 
 /// Times the plan of the request.
@@ -85,7 +95,7 @@ pub(crate) fn time(
         Err(RunnerError::NotAvailable(why)) => window.result.end = RunEnd::Unsupported(why),
         Err(error) => return Err(error),
     }
-    window.result.after = gpu_state(work.before.uuid, 1);
+    window.result.after = gpu_state(work.before.uuid, true);
     let Running { device, result, .. } = window;
     // As after every run of a GPU: the process ends at once.
     std::mem::forget(device);
@@ -388,4 +398,20 @@ fn ended(end: LaunchEnd) -> Ended {
 
 fn done(result: Result<(), DeviceError>) -> Result<Ended, RunnerError> {
     Ok(result.map(|()| None)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::foreign;
+
+    #[test]
+    fn only_who_is_listed_can_be_told_from_others() {
+        let listed = [(7, 1), (8, 1)];
+        assert_eq!(foreign(Some(&listed), 7, true), Some(1));
+        assert_eq!(foreign(Some(&listed), 9, true), None);
+        assert_eq!(foreign(Some(&listed), 9, false), Some(2));
+        assert_eq!(foreign(Some(&[]), 9, true), None);
+        assert_eq!(foreign(Some(&[]), 9, false), Some(0));
+        assert_eq!(foreign(None, 7, false), None);
+    }
 }

@@ -93,7 +93,7 @@ pub struct ChildSpec<'a> {
 pub struct ChildRun {
     /// How it ended.
     pub outcome: ChildOutcome,
-    /// Wall time from its start until it was reaped.
+    /// Wall time from its start until it was reaped or given up.
     pub wall: Duration,
     /// The tail of its standard error; empty unless it was kept.
     pub stderr_tail: String,
@@ -123,6 +123,9 @@ pub enum ChildOutcome {
     BadReport(String),
     /// The caller cancelled it.
     Cancelled,
+    /// It was killed and did not die within seconds, as when a driver or the kernel holds it. It
+    /// is reaped in the background if it ever ends, and until then holds what it held.
+    Unreaped,
 }
 
 #[cfg(test)]

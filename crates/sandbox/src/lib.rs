@@ -41,8 +41,9 @@ pub const EXIT_NOT_A_CHILD: u8 = 2;
 /// What the child needs is not available on this machine.
 pub const EXIT_NOT_AVAILABLE: u8 = 71;
 
-/// Runs one child to its end, whatever the end is: when this returns, the child is reaped, its
-/// process group is killed and its working directory is gone.
+/// Runs one child to its end, whatever the end is: when this returns, its process
+/// group is killed, its working directory is gone, and the child is reaped. Only a child that
+/// cannot die is not, which is [`ChildOutcome::Unreaped`].
 ///
 /// The child is `program __child KIND` with an empty working directory, only the given
 /// environment, no standard streams, and only the descriptors of the protocol. Its limits are set

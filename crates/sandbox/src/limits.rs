@@ -14,6 +14,8 @@ pub(crate) const CANCEL_POLL_MS: u64 = 50;
 pub(crate) const READ_BYTES: usize = 64 << 10;
 /// Reads from one pipe before the others get their turn.
 pub(crate) const READS_MAX: usize = 64;
+/// How long a killed child may take to be gone before it is left to a thread of its own.
+pub(crate) const REAP_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
 /// Tries to seal a memory that some process still has mapped.
 pub(crate) const SEAL_TRIES_MAX: u32 = 200;
 /// The wait between two of them.

@@ -5,23 +5,26 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt, FdMapping};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
 
 use crate::child::{ChildLimits, ChildSpec};
 use crate::error::SandboxError;
-use crate::limits::{BULK_MAX, MESSAGE_BYTES_MAX};
+use crate::limits::{BULK_MAX, MESSAGE_BYTES_MAX, REAP_WAIT};
 use crate::{BULK_FD, CHILD_COMMAND, REPORT_FD, REQUEST_FD, frame};
 
-/// A child that runs. Dropping it kills its group and reaps it.
+/// A child that runs. Dropping it kills its group and reaps it, as [`Running::reap`] does.
 #[derive(Debug)]
 pub(crate) struct Running {
-    child: Child,
+    /// Gone once it was reaped, or left to a thread of its own.
+    child: Option<Child>,
     pid: Pid,
     pub(crate) pidfd: OwnedFd,
     /// The request with its length, still to be written.
@@ -39,21 +42,52 @@ impl Running {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
-    /// Kills what is left of the group and reaps the child.
-    pub(crate) fn reap(&mut self) -> Result<std::process::ExitStatus, SandboxError> {
+    /// Kills what is left of the group and reaps the child; `None` if it was reaped before, or if
+    /// it does not die: then a thread of its own waits for it.
+    pub(crate) fn reap(&mut self) -> Result<Option<ExitStatus>, SandboxError> {
+        if self.child.is_none() {
+            return Ok(None);
+        }
         self.kill();
-        self.child.wait().map_err(|error| SandboxError::system("wait for the child", error))
+        let ended = ends_within(self.pidfd.as_fd(), REAP_WAIT);
+        let Some(mut child) = self.child.take() else { return Ok(None) };
+        if !matches!(ended, Ok(true)) {
+            leave(child);
+            return ended.map(|_| None);
+        }
+        let status = child.wait();
+        status.map(Some).map_err(|error| SandboxError::system("wait for the child", error))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // After a reap the number may belong to others: then `try_wait` says that it ended.
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            self.kill();
-            let _ = self.child.wait();
+        let _ = self.reap();
+    }
+}
+
+/// Whether a process has ended, or does so in this time.
+fn ends_within(pidfd: BorrowedFd<'_>, time: Duration) -> Result<bool, SandboxError> {
+    let started = Instant::now();
+    loop {
+        let left = time.saturating_sub(started.elapsed());
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        let mut fds = [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(count) => return Ok(count > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(SandboxError::system("wait for the child", error)),
         }
     }
+}
+
+/// Leaves a child that does not die to a thread; without one it stays a zombie until we end.
+fn leave(mut child: Child) {
+    let name = "unreaped-child".to_owned();
+    let _ = std::thread::Builder::new().name(name).spawn(move || child.wait());
 }
 
 /// Refuses what the protocol does not allow.
@@ -89,7 +123,7 @@ pub(crate) fn start(spec: &ChildSpec<'_>, folder: &Path) -> Result<Running, Sand
     let stderr_pipe = child.stderr.take().map(OwnedFd::from);
     let (pid, pidfd) = identify(&mut child)?;
     let running = Running {
-        child,
+        child: Some(child),
         pid,
         pidfd,
         request,
@@ -127,7 +161,7 @@ fn spawn(
 
 fn identify(child: &mut Child) -> Result<(Pid, OwnedFd), SandboxError> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let found = pid.ok_or(rustix::io::Errno::SRCH).and_then(|pid| {
+    let found = pid.ok_or(Errno::SRCH).and_then(|pid| {
         rustix::process::pidfd_open(pid, PidfdFlags::empty()).map(|pidfd| (pid, pidfd))
     });
     found.map_err(|error| {
@@ -152,7 +186,7 @@ fn set_limits(pid: Pid, limits: &ChildLimits) -> Result<(), SandboxError> {
         let limit = Rlimit { current: Some(current), maximum: Some(maximum) };
         match rustix::process::prlimit(Some(pid), resource, limit) {
             // It is gone already; its status tells why.
-            Ok(_) | Err(rustix::io::Errno::SRCH) => {}
+            Ok(_) | Err(Errno::SRCH) => {}
             Err(error) => return Err(SandboxError::system("limit the child", error)),
         }
     }
@@ -187,4 +221,40 @@ fn close_inherited_on_exec() -> Result<(), SandboxError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper() -> (Child, Pid, OwnedFd) {
+        let mut child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        let (pid, pidfd) = identify(&mut child).unwrap();
+        (child, pid, pidfd)
+    }
+
+    #[test]
+    fn the_wait_for_an_end_has_a_bound() {
+        let (mut child, _, pidfd) = sleeper();
+        let started = Instant::now();
+        assert!(!ends_within(pidfd.as_fd(), Duration::from_millis(50)).unwrap());
+        assert!(started.elapsed() >= Duration::from_millis(50));
+        assert!(started.elapsed() < Duration::from_secs(20));
+        child.kill().unwrap();
+        assert!(ends_within(pidfd.as_fd(), Duration::from_secs(60)).unwrap());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_child_that_was_left_is_reaped_when_it_ends() {
+        let (child, pid, pidfd) = sleeper();
+        leave(child);
+        rustix::process::pidfd_send_signal(&pidfd, Signal::KILL).unwrap();
+        let folder = format!("/proc/{}", pid.as_raw_nonzero());
+        let started = Instant::now();
+        while Path::new(&folder).exists() {
+            assert!(started.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }

@@ -36,7 +36,7 @@ enum Stop {
     Cancelled,
 }
 
-/// Runs the child to its end and reaps it.
+/// Runs the child to its end and reaps it, unless it cannot die.
 pub(crate) fn until_end(
     running: Running,
     spec: &ChildSpec<'_>,
@@ -50,12 +50,13 @@ pub(crate) fn until_end(
     let flooded = watch.drain()?;
     let status = watch.running.reap()?;
     let stderr_tail = watch.stderr_tail();
-    let outcome = match stop {
-        Stop::TimedOut => ChildOutcome::TimedOut,
-        Stop::Cancelled => ChildOutcome::Cancelled,
-        Stop::Flooded => ChildOutcome::Flooded,
-        Stop::Exited if flooded => ChildOutcome::Flooded,
-        Stop::Exited => outcome(status, watch.report, &stderr_tail),
+    let outcome = match (stop, status) {
+        (Stop::Cancelled, _) => ChildOutcome::Cancelled,
+        (_, None) => ChildOutcome::Unreaped,
+        (Stop::TimedOut, _) => ChildOutcome::TimedOut,
+        (Stop::Flooded, _) => ChildOutcome::Flooded,
+        (Stop::Exited, _) if flooded => ChildOutcome::Flooded,
+        (Stop::Exited, Some(status)) => outcome(status, watch.report, &stderr_tail),
     };
     Ok(End { outcome, stderr_tail })
 }

@@ -193,7 +193,8 @@ impl Gpu {
 pub(super) struct Primary {
     gpu: Gpu,
     context: sys::CUcontext,
-    /// Set when a kernel never ended: freeing anything could wait for it for ever.
+    /// Set when a kernel did not end in time: freeing anything could wait for it for ever, or take
+    /// memory away that it uses.
     abandoned: Cell<bool>,
 }
 
@@ -215,7 +216,7 @@ impl Primary {
     }
 
     /// Whether an owner must leave what it holds alone.
-    fn is_abandoned(&self) -> bool {
+    pub(super) fn is_abandoned(&self) -> bool {
         self.abandoned.get()
     }
 

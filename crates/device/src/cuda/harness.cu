@@ -150,8 +150,9 @@ extern "C" __global__ void ww_spin(float* sink, u64 nanoseconds, float factor, f
     keep(x, sink);
 }
 
-// One block an SM with all its shared memory: what a kernel left there is gone, and local memory
-// that it used is overwritten.
+// Fills the shared memory of its block, and 512 bytes of local memory a thread. With as many blocks
+// as SMs, each as large as an SM's shared memory allows, every SM likely gets one; nothing
+// guarantees it. Local memory that a kernel used beyond those bytes stays as it was.
 extern "C" __global__ void ww_scrub(unsigned word, unsigned words, unsigned* sink) {
     extern __shared__ volatile unsigned shared[];
     for (unsigned i = threadIdx.x; i < words; i += blockDim.x) shared[i] = word;

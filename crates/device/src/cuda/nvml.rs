@@ -1,14 +1,17 @@
 //! The state of a GPU as the management library tells it: processes, clocks, heat, power.
 //!
-//! Needs no CUDA context. What a GPU does not tell is zero or empty. Processes are listed with the
+//! Needs no CUDA context. What a GPU does not tell is zero, empty or none. Processes are listed with the
 //! numbers of the process namespace of the machine, which a container may not share. Start at
 //! [`state`].
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
-use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +34,9 @@ const REASONS: [(ThrottleReasons, &str); 9] = [
 /// What a GPU does now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuState {
-    /// Compute processes: process number and device memory in bytes, zero where not told.
-    pub processes: Vec<(u32, u64)>,
+    /// Processes that compute or draw: process number and device memory in bytes, zero where not
+    /// told. `None` where the driver does not say which there are.
+    pub processes: Option<Vec<(u32, u64)>>,
     pub sm_clock_hz: f64,
     pub memory_clock_hz: f64,
     pub temperature_c: u32,
@@ -64,14 +68,30 @@ pub fn state(uuid: &str) -> Result<GpuState, CudaError> {
     })
 }
 
-fn processes(device: &Device<'_>) -> Vec<(u32, u64)> {
-    let listed = device.running_compute_processes().unwrap_or_default();
-    let memory = |used| match used {
-        UsedGpuMemory::Used(bytes) => bytes,
-        UsedGpuMemory::Unavailable => 0,
+fn processes(device: &Device<'_>) -> Option<Vec<(u32, u64)>> {
+    merged(device.running_compute_processes(), device.running_graphics_processes())
+}
+
+/// Every process once; `None` if one of the lists is not to be had. A GPU that cannot draw has no
+/// list of processes that do.
+fn merged(
+    compute: Result<Vec<ProcessInfo>, NvmlError>,
+    graphics: Result<Vec<ProcessInfo>, NvmlError>,
+) -> Option<Vec<(u32, u64)>> {
+    let graphics = match graphics {
+        Err(NvmlError::NotSupported) => Vec::new(),
+        graphics => graphics.ok()?,
     };
-    let listed = listed.into_iter().take(PROCESSES_MAX);
-    listed.map(|process| (process.pid, memory(process.used_gpu_memory))).collect()
+    let mut all = BTreeMap::new();
+    for process in compute.ok()?.into_iter().chain(graphics) {
+        let bytes = match process.used_gpu_memory {
+            UsedGpuMemory::Used(bytes) => bytes,
+            UsedGpuMemory::Unavailable => 0,
+        };
+        let most = all.entry(process.pid).or_insert(bytes);
+        *most = bytes.max(*most);
+    }
+    Some(all.into_iter().take(PROCESSES_MAX).collect())
 }
 
 fn names(reasons: ThrottleReasons) -> Vec<String> {
@@ -82,14 +102,6 @@ fn names(reasons: ThrottleReasons) -> Vec<String> {
 /// Version of the driver, such as `580.159.04`.
 pub(super) fn driver_version() -> Option<String> {
     library().ok()?.sys_driver_version().ok()
-}
-
-/// A sentence if the GPU counts uncorrected memory errors since it was last reset.
-pub(super) fn memory_fault(uuid: &str) -> Option<String> {
-    let device = library().ok()?.device_by_uuid(uuid).ok()?;
-    let count =
-        device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile).unwrap_or(0);
-    (count > 0).then(|| format!("the GPU counts {count} uncorrected memory errors"))
 }
 
 /// The library, loaded once a process.
@@ -112,6 +124,21 @@ mod tests {
         assert_eq!(names(ThrottleReasons::empty()), Vec::<String>::new());
         let all = REASONS.iter().fold(ThrottleReasons::empty(), |all, (reason, _)| all | *reason);
         assert_eq!(all, ThrottleReasons::all());
+    }
+
+    #[test]
+    fn a_list_that_is_not_told_is_not_empty() {
+        let process = |pid, bytes| ProcessInfo {
+            pid,
+            used_gpu_memory: UsedGpuMemory::Used(bytes),
+            gpu_instance_id: None,
+            compute_instance_id: None,
+        };
+        let both = merged(Ok(vec![process(2, 5)]), Ok(vec![process(1, 3), process(2, 7)]));
+        assert_eq!(both, Some(vec![(1, 3), (2, 7)]));
+        assert_eq!(merged(Ok(Vec::new()), Err(NvmlError::NotSupported)), Some(Vec::new()));
+        assert_eq!(merged(Ok(Vec::new()), Err(NvmlError::Unknown)), None);
+        assert_eq!(merged(Err(NvmlError::NotSupported), Ok(Vec::new())), None);
     }
 
     #[test]

@@ -8,12 +8,13 @@
 //! decided here.
 
 use std::rc::Rc;
+use std::time::Instant;
 
-use super::driver::{Event, Geometry, Mapping, Pinned, Stream};
+use super::driver::{Event, Geometry, Mapping, Pinned, Primary, Stream};
 use super::harness::{Arg, Entry, Harness};
 use super::{Context, CudaDevice};
 use crate::execute::{Buffer, DeviceError, LaunchEnd};
-use crate::limits::{GATE_MINIMUM, GATE_TIMEOUT, HASHES_MAX};
+use crate::limits::{GATE_MINIMUM, GATE_TIMEOUT, HASHES_MAX, POLL_SLEEP_MAX, TIMER_DROP_WAIT};
 
 /// Words of the pinned memory: the flag, and the gate's record in a line of its own.
 const FLAG: usize = 0;
@@ -41,8 +42,11 @@ pub struct TimedSample {
 }
 
 /// The harness on one device. Made once a process.
+///
+/// Dropping it opens its gates and waits for a while; what it still queued then is never freed.
 #[derive(Debug)]
 pub struct Timer {
+    primary: Rc<Primary>,
     harness: Harness,
     stream: Rc<Stream>,
     pinned: Pinned,
@@ -76,6 +80,7 @@ impl Timer {
         let scratch_bytes = (SINK_BYTES + HASHES_MAX * HASH_BYTES).next_multiple_of(granularity);
         let shared_bytes = u32::try_from(info.shared_per_block_optin).unwrap_or(0);
         let timer = Timer {
+            primary: Rc::clone(primary),
             harness: Harness::load(primary, harness_cubin)?,
             stream: Rc::clone(device.stream()),
             pinned: Pinned::new(primary, PINNED_WORDS)?,
@@ -112,7 +117,8 @@ impl Timer {
         device.queue(|_| primary.reset_persisting_l2())
     }
 
-    /// Queues a block for each SM that fills all its shared memory, and local memory.
+    /// Queues as many blocks as there are SMs, each of which fills the most shared memory that a
+    /// block can have, and some local memory. That every SM gets one is likely, not certain.
     ///
     /// # Errors
     /// Breakage only.
@@ -338,6 +344,20 @@ impl Timer {
         args: &[Arg],
     ) -> Result<(), DeviceError> {
         device.queue(|stream| self.harness.launch(stream, entry, geometry, args))
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.pinned.store(FLAG, self.closed);
+        let started = Instant::now();
+        // An error means that the context has faulted: then nothing runs in it any more.
+        while !self.primary.is_abandoned() && matches!(self.stream.is_idle(), Ok(false)) {
+            if started.elapsed() >= TIMER_DROP_WAIT {
+                self.primary.abandon();
+            }
+            std::thread::sleep(POLL_SLEEP_MAX);
+        }
     }
 }
 

@@ -38,6 +38,7 @@ pub struct GpuState {
     pub power_w: f64,
     /// Why the clocks are not higher, in the driver's words.
     pub throttle: Vec<String>,
-    /// Other processes that compute on the card.
-    pub foreign_processes: u32,
+    /// Other processes that use the card; `None` where the driver does not tell.
+    #[serde(default)]
+    pub foreign_processes: Option<u32>,
 }

@@ -261,7 +261,9 @@ fn show_gpu(closed: &Attempt) {
                 } else {
                     state.throttle.join(", ")
                 },
-                state.foreign_processes
+                state
+                    .foreign_processes
+                    .map_or_else(|| "unknown".to_owned(), |count| count.to_string())
             )
         }));
     }

@@ -264,10 +264,13 @@ fn what_cannot_be_believed_or_was_disturbed_is_correct_and_not_ranked() {
     assert!(passed(&hot) && measured(&hot).is_none());
     assert!(hot.notes[0].contains("slowed itself down"), "{:?}", hot.notes);
     let mut disturbed = window(81_000);
-    disturbed.after = Some(GpuState { foreign_processes: 1, ..GpuState::default() });
+    disturbed.after = Some(GpuState { foreign_processes: Some(1), ..GpuState::default() });
     let disturbed = fixture.conclude(&disturbed, checks([None, None], [7, 8]));
     assert!(passed(&disturbed) && measured(&disturbed).is_none());
     assert!(disturbed.notes[0].contains("other process"), "{:?}", disturbed.notes);
+    let mut unknown = window(81_000);
+    unknown.after = Some(GpuState { foreign_processes: None, ..GpuState::default() });
+    assert!(measured(&fixture.conclude(&unknown, checks([None, None], [7, 8]))).is_some());
 }
 
 #[test]
