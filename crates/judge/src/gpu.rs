@@ -8,20 +8,16 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use pipeline::hardware::HardwareSheet;
-use pipeline::report::{GpuState, PartCost};
+use pipeline::report::GpuState;
 use rustix::fs::{FlockOperation, flock};
-use sandbox::wire::{ProbeReport, ProbeRequest, RunEnd, RunReport, RunRequest, Slice};
-use sandbox::{CancelFlag, ChildKind, ChildLimits, Memfd};
+use sandbox::wire::{ProbeReport, ProbeRequest, Slice};
+use sandbox::{CancelFlag, ChildKind, Memfd};
 
 use crate::children::ChildEnd;
-use crate::evaluate::part;
-use crate::limits::{
-    CARD_TRIES_MAX, CARD_WAIT, HEALTH_TRIES_MAX, HEALTH_WAIT, LEASE_POLL, PROBE_LIMITS,
-};
-use crate::reference::Whose;
+use crate::limits::{HEALTH_TRIES_MAX, HEALTH_WAIT, LEASE_POLL, PROBE_LIMITS};
+use crate::on_card::wait_unless_cancelled;
 use crate::{Judge, JudgeError};
 
 /// The GPUs that a judge may use, all of one model.
@@ -184,57 +180,6 @@ fn lock_of(config: &GpuConfig, index: usize) -> Result<Option<File>, JudgeError>
     }
 }
 
-/// A child to be run on some card, or on the simulator.
-pub(crate) struct CardRun<'a> {
-    pub(crate) kind: ChildKind,
-    pub(crate) whose: Whose,
-    pub(crate) bulk: &'a [&'a Memfd],
-    pub(crate) limits: &'a ChildLimits,
-    /// Runs that somebody may kill.
-    pub(crate) killed_tries_max: u32,
-}
-
-/// What a child on a card came to.
-pub(crate) struct RanOnCard {
-    pub(crate) end: ChildEnd<RunReport>,
-    pub(crate) sheet: Option<HardwareSheet>,
-    /// False when the card failed its health probe afterwards and is parked.
-    pub(crate) healthy: bool,
-    pub(crate) cost: Vec<PartCost>,
-}
-
-/// True for ends after which a card must show that it still works.
-fn in_trouble(end: &Result<ChildEnd<RunReport>, JudgeError>) -> bool {
-    match end {
-        Ok(ChildEnd::Reported(report)) => {
-            let runs = report.runs.iter().map(|run| &run.end);
-            runs.chain(report.window.iter().map(|window| &window.end)).any(left_in_trouble)
-        }
-        Ok(ChildEnd::TimedOut | ChildEnd::Crashed(_) | ChildEnd::Broken(_)) => true,
-        Ok(ChildEnd::Killed(_)) | Err(JudgeError::NotAvailable(_)) => true,
-        Err(_) => false,
-    }
-}
-
-fn left_in_trouble(end: &RunEnd) -> bool {
-    match end {
-        RunEnd::OutOfBounds(_) | RunEnd::Hang(_) | RunEnd::Crash(_) => true,
-        RunEnd::Completed | RunEnd::Refused(_) => false,
-        RunEnd::Unsupported(_) | RunEnd::ReadOnlyWrite(_) => false,
-    }
-}
-
-fn wait_unless_cancelled(wait: Duration, cancel: &CancelFlag) -> Result<(), JudgeError> {
-    let until = Instant::now() + wait;
-    while Instant::now() < until {
-        if cancel.is_cancelled() {
-            return Err(JudgeError::Cancelled);
-        }
-        std::thread::sleep(LEASE_POLL);
-    }
-    Ok(())
-}
-
 /// What an evaluation must say of the card's state; `None` when nobody is known to have used it.
 pub(crate) fn interference(before: Option<&GpuState>, after: Option<&GpuState>) -> Option<String> {
     let states = [before, after].into_iter().flatten();
@@ -252,43 +197,6 @@ impl Judge {
     pub(crate) fn lease(&self, cancel: &CancelFlag) -> Result<Option<Lease<'_>>, JudgeError> {
         let config = self.config.gpus.as_ref();
         config.map(|config| self.pool.lease(config, None, cancel)).transpose()
-    }
-
-    /// Runs a child on some card. A card that fails is parked and replaced; one that works and yet
-    /// could not serve is asked again after a while, and so is one whose child was killed.
-    pub(crate) fn run_on_card(
-        &self,
-        run: &CardRun<'_>,
-        mut request: RunRequest,
-        cancel: &CancelFlag,
-    ) -> Result<RanOnCard, JudgeError> {
-        let mut tries = 0;
-        loop {
-            let waited = Instant::now();
-            let lease = self.lease(cancel)?;
-            let mut cost = vec![part("wait for the GPU", waited)];
-            request.device = self.device_choice(lease.as_ref(), run.whose);
-            let started = Instant::now();
-            let end = self.call(run.kind, &request, run.bulk, run.limits, lease.as_ref(), cancel);
-            cost.push(part("process", started));
-            let healthy = match &lease {
-                Some(lease) if in_trouble(&end) => self.check_health(lease, cancel)?,
-                Some(_) | None => true,
-            };
-            tries += 1;
-            match end {
-                Ok(ChildEnd::Killed(_)) if tries < run.killed_tries_max => {}
-                Err(JudgeError::NotAvailable(_)) if !healthy => {}
-                Err(JudgeError::NotAvailable(_)) if lease.is_some() && tries < CARD_TRIES_MAX => {
-                    drop(lease);
-                    wait_unless_cancelled(CARD_WAIT * tries * tries, cancel)?;
-                }
-                end => {
-                    let sheet = lease.map(|lease| lease.sheet.clone());
-                    return Ok(RanOnCard { end: end?, sheet, healthy, cost });
-                }
-            }
-        }
     }
 
     /// Cards that are out of service since they failed a health probe, with the reason.

@@ -17,6 +17,7 @@ mod gpu;
 mod hardware;
 mod headline;
 mod limits;
+mod on_card;
 mod reference;
 mod simulate;
 mod trials;

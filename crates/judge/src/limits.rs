@@ -39,7 +39,7 @@ pub(crate) const SLOTS_BYTES_MAX: u64 = 4 << 30;
 pub(crate) const SLOTS_MAX: u32 = 16;
 /// Words in the driver's reasons for a lower clock that are events, not a steady state.
 pub(crate) const THROTTLE_EVENTS: [&str; 3] = ["thermal", "hw_slowdown", "power_brake"];
-/// Times that an evaluation waits for a card that works and yet could not serve, and the first wait.
+/// Tries on a card that works and yet could not serve, and the first wait between them.
 pub(crate) const CARD_TRIES_MAX: u32 = 4;
 pub(crate) const CARD_WAIT: Duration = Duration::from_secs(3);
 /// How often a wait for a GPU looks whether another process gave it back.

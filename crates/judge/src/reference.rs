@@ -19,11 +19,12 @@ use sandbox::{CancelFlag, ChildKind, Memfd};
 use crate::cases::{Tensors, input_sizes, lock, reference_sizes};
 use crate::children::ChildEnd;
 use crate::decide::words;
-use crate::gpu::{CardRun, Lease, sealed};
+use crate::gpu::{Lease, sealed};
 use crate::limits::{
     CANDIDATE_LAUNCH_BUDGET, CANDIDATE_TRIES_MAX, REFERENCE_BUILDS_MAX, REFERENCE_LAUNCH_BUDGET,
     REFERENCE_LAUNCH_DEADLINE_MS, REFERENCE_LIMITS,
 };
+use crate::on_card::CardRun;
 use crate::{Build, Judge, JudgeError};
 
 /// Compiled references by task hash.

@@ -20,9 +20,9 @@ use sandbox::{CancelFlag, ChildKind, Memfd};
 use crate::cases::{CaseData, Tensors, is_weight, output_sizes};
 use crate::children::{ChildEnd, broken_here};
 use crate::evaluate::Evaluation;
-use crate::gpu::CardRun;
 use crate::headline::Headline;
 use crate::limits::{CANDIDATE_LIMITS, CANDIDATE_TRIES_MAX, VERIFY_LIMITS};
+use crate::on_card::CardRun;
 use crate::reference::{EMPTY, Whose, image_memfds};
 use crate::{Judge, JudgeError};
 

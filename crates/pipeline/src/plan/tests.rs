@@ -124,7 +124,8 @@ fn every_violation_says_how_to_mend_it() {
         (
             "[[step]]",
             "[[tensor_map]]\nname = \"m\"\ntensor = \"x\"\ndims = [\"cols\"]\nbox = [\"32\"]\n\
-             [[prepare]]\nkernel = \"p\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = [\"m\"]\n[[step]]",
+             [[prepare]]\nkernel = \"p\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = [\"m\"]\n\
+             [[step]]",
             "prepare may not touch `x`, only weights",
         ),
         ("block = [", "pdl = true\nblock = [", "`pdl` needs a kernel step right before it"),
