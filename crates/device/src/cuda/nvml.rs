@@ -1,8 +1,8 @@
 //! The state of a GPU as the management library tells it: processes, clocks, heat, power.
 //!
-//! Needs no CUDA context. What a GPU does not tell is zero, empty or none. Processes are listed with
-//! the numbers of the process namespace of the machine, which a container may not share. Start at
-//! [`state`].
+//! Needs no CUDA context. What a GPU does not tell is zero, empty or none. Processes are listed
+//! with the numbers of the process namespace of the machine, which a container may not share. Start
+//! at [`state`].
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
