@@ -53,6 +53,10 @@ pub(crate) const TIMER_DROP_WAIT: Duration = Duration::from_secs(2);
 pub(crate) const GATE_MINIMUM: Duration = Duration::from_micros(200);
 /// Longest wait for the kernels of a measurement of ceilings or a check of health.
 pub(crate) const HARNESS_DEADLINE: Duration = Duration::from_secs(30);
+/// Device memory that a pattern, or the search for one, leaves to the driver, in bytes.
+pub(crate) const PATTERN_SPARE_BYTES: u64 = 1 << 30;
+/// Smallest piece of memory that is worth a pattern, in bytes.
+pub(crate) const PATTERN_PIECE_BYTES_MIN: u64 = 64 << 20;
 /// Processes of one GPU that are listed.
 pub(crate) const PROCESSES_MAX: usize = 1024;
 

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 pub enum FleetError {
     #[error("{path}: {why}; check the folder")]
     Io { path: PathBuf, why: String },
+    /// This machine lacks something that judging needs; the job stays for another worker.
+    #[error("{0}; the job stays")]
+    NotAvailable(String),
 }
 
 impl FleetError {

@@ -20,7 +20,7 @@ use pipeline::verdict::{Reason, Verdict};
 
 use crate::archive::{Conditions, JobFailure, JobResult, pack, unpack};
 use crate::layout::Layout;
-use crate::{Drained, FolderEvaluator, Worker, WorkerEvent, announced};
+use crate::{Drained, FleetError, FolderEvaluator, Worker, WorkerEvent, announced};
 
 fn conditions() -> Conditions {
     Conditions {
@@ -148,6 +148,27 @@ impl Folder {
         assert_eq!(drained, Drained::Empty);
         told.into_inner().unwrap()
     }
+}
+
+#[test]
+fn a_worker_that_lacks_something_leaves_the_job_and_ends() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let sent = Arc::new(job());
+    folder.evaluator().submit(&sent).unwrap();
+    // A program whose every child says that something is not available.
+    let programs = tempfile::tempdir().unwrap();
+    let program = programs.path().join("lacking");
+    std::fs::write(&program, "#!/bin/sh\nexit 71\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let config = JudgeConfig { program, ..judge("nvrtc").config().clone() };
+    let mut worker = Worker::open(folder.root.path(), Arc::new(Judge::new(config))).unwrap();
+    let (stop, cancel) = (CancelFlag::new(), CancelFlag::new());
+    let end = worker.work(true, None, &stop, &cancel, &|_| ()).unwrap_err();
+    assert!(matches!(end, FleetError::NotAvailable(_)), "{end}");
+    let key = sent.eval_key.as_str();
+    let layout = folder.layout();
+    assert!(layout.job(key).exists() && !layout.failure(key).exists());
 }
 
 #[test]

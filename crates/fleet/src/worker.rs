@@ -62,6 +62,8 @@ struct Claim {
 enum NoJudgement {
     /// The job's fault or this machine's: told to the run.
     Failed(String),
+    /// This machine lacks something: the job is another worker's.
+    NotAvailable(String),
     Cancelled,
 }
 
@@ -87,7 +89,8 @@ impl Worker {
     /// after the job in hand, `cancel` at once.
     ///
     /// # Errors
-    /// A folder that cannot be read or written.
+    /// A folder that cannot be read or written, or [`FleetError::NotAvailable`] when this machine
+    /// cannot judge, as when all of its GPUs are out of service; the job in hand stays.
     pub fn work(
         &mut self,
         drain: bool,
@@ -175,6 +178,7 @@ impl Worker {
                 remove(&path)
             }
             Err(NoJudgement::Cancelled) => Ok(()),
+            Err(NoJudgement::NotAvailable(why)) => Err(FleetError::NotAvailable(why)),
             Err(NoJudgement::Failed(why)) => {
                 self.tell_failure(key, &why)?;
                 observer(WorkerEvent::Failed { key, why: &why });
@@ -210,15 +214,16 @@ impl Worker {
         cancel: &CancelFlag,
     ) -> Result<Judgement, NoJudgement> {
         self.check_conditions(wanted).map_err(NoJudgement::Failed)?;
-        let mut last = None;
+        let mut last = NoJudgement::Failed(String::new());
         for _ in 0..TRIES_MAX {
             match self.judge_once(job, cancel) {
                 Ok(judgement) => return Ok(judgement),
                 Err(JudgeError::Cancelled) => return Err(NoJudgement::Cancelled),
-                Err(error) => last = Some(error.to_string()),
+                Err(JudgeError::NotAvailable(why)) => last = NoJudgement::NotAvailable(why),
+                Err(error) => last = NoJudgement::Failed(error.to_string()),
             }
         }
-        Err(NoJudgement::Failed(last.unwrap_or_default()))
+        Err(last)
     }
 
     fn judge_once(&mut self, job: &Arc<Job>, cancel: &CancelFlag) -> Result<Judgement, JudgeError> {

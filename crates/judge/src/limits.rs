@@ -47,8 +47,9 @@ pub(crate) const LEASE_POLL: Duration = Duration::from_millis(50);
 /// Probes of a card in trouble before it is parked, and the wait before another one.
 pub(crate) const HEALTH_TRIES_MAX: u32 = 3;
 pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
-/// Memory in which a probe leaves a pattern for another one to look for, in bytes.
-pub(crate) const PATTERN_BYTES: u64 = 4 << 30;
+/// Memory in which a probe leaves a pattern for another one to look for, in bytes: all that is free
+/// but for a small rest.
+pub(crate) const PATTERN_BYTES: u64 = u64::MAX;
 /// Limits of a probe's child.
 pub(crate) const PROBE_LIMITS: ChildLimits = ChildLimits {
     deadline: Duration::from_secs(60),

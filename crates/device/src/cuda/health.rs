@@ -5,13 +5,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::driver::{Geometry, Mapping};
+use super::driver::{Code, Geometry, Mapping, Stream};
 use super::harness::{Arg, Entry, Harness};
 use super::timer::THREADS;
 use super::{Context, CudaDevice, CudaError, Placement, Timer};
 use crate::content_hash::hash_bytes;
 use crate::execute::{Access, Device, DeviceError, LaunchEnd};
-use crate::limits::HARNESS_DEADLINE;
+use crate::limits::{HARNESS_DEADLINE, PATTERN_PIECE_BYTES_MIN, PATTERN_SPARE_BYTES};
 
 /// A word that no memory holds by chance in numbers.
 const PATTERN: u32 = 0x7761_7270;
@@ -57,26 +57,29 @@ fn completed(end: LaunchEnd) -> Result<(), DeviceError> {
     }
 }
 
-/// Fills `bytes` bytes of fresh memory with a pattern and gives them back to the driver.
+/// Fills fresh memory with a pattern and gives it back to the driver; gives how many bytes. That is
+/// `bytes`, or all but 1 GiB of what is free, or what the driver gives of it.
 ///
 /// # Errors
-/// Less memory than that, or breakage.
-pub fn leave_pattern(context: &Rc<Context>, bytes: u64) -> Result<(), CudaError> {
+/// A driver that gives less than half of that, or breakage.
+pub fn leave_pattern(context: &Rc<Context>, bytes: u64) -> Result<u64, CudaError> {
     let failed =
         |error: DeviceError| CudaError::Failed { call: "pattern", code: error.to_string() };
-    let mapping = fresh(context, bytes)?;
+    let pieces = fresh(context, bytes)?;
     let mut device = device(context).map_err(failed)?;
-    let fill = |stream: &super::driver::Stream| {
-        stream.fill_words(mapping.start(), PATTERN, mapping.bytes() / 4)
-    };
-    device.queue(fill).map_err(failed)?;
-    device.synchronise().and_then(completed).map_err(failed)
+    for piece in &pieces {
+        let fill = |stream: &Stream| stream.fill_words(piece.start(), PATTERN, piece.bytes() / 4);
+        device.queue(fill).map_err(failed)?;
+    }
+    device.synchronise().and_then(completed).map_err(failed)?;
+    Ok(pieces.iter().map(Mapping::bytes).sum())
 }
 
-/// How many words of 4 bytes in `bytes` bytes of fresh memory have the pattern.
+/// How many words of 4 bytes have the pattern in as much fresh memory as [`leave_pattern`] would
+/// fill.
 ///
 /// # Errors
-/// Less memory than that, a harness that does not load, or breakage.
+/// As there, or a harness that does not load.
 pub fn scan_for_pattern(
     context: &Rc<Context>,
     bytes: u64,
@@ -84,21 +87,22 @@ pub fn scan_for_pattern(
 ) -> Result<u64, CudaError> {
     let failed = |error: DeviceError| CudaError::Failed { call: "scan", code: error.to_string() };
     let harness = Harness::load(&context.primary, harness_cubin).map_err(failed)?;
-    let mapping = fresh(context, bytes)?;
+    let pieces = fresh(context, bytes)?;
     let mut device = device(context).map_err(failed)?;
     let count = device.allocate("count", 8, Access::ReadWrite).map_err(failed)?;
     device.fill(count, 0).map_err(failed)?;
-    let args = [
-        Arg::Long(mapping.start()),
-        Arg::Long(mapping.bytes() / 4),
-        Arg::Word(PATTERN),
-        Arg::Long(count.address),
-    ];
     let blocks = u32::try_from(8 * context.info().sm_count).unwrap_or(1).max(1);
     let geometry = Geometry::line(blocks, THREADS);
-    let launch =
-        |stream: &super::driver::Stream| harness.launch(stream, Entry::Scan, &geometry, &args);
-    device.queue(launch).map_err(failed)?;
+    for piece in &pieces {
+        let args = [
+            Arg::Long(piece.start()),
+            Arg::Long(piece.bytes() / 4),
+            Arg::Word(PATTERN),
+            Arg::Long(count.address),
+        ];
+        let launch = |stream: &Stream| harness.launch(stream, Entry::Scan, &geometry, &args);
+        device.queue(launch).map_err(failed)?;
+    }
     device.synchronise().and_then(completed).map_err(failed)?;
     let mut found = [0; 8];
     device.download(count, &mut found).map_err(failed)?;
@@ -110,8 +114,46 @@ fn device(context: &Rc<Context>) -> Result<CudaDevice, DeviceError> {
     CudaDevice::new(context, DEADLINE, Placement::Lower)
 }
 
-fn fresh(context: &Rc<Context>, bytes: u64) -> Result<Mapping, CudaError> {
-    let granularity = context.primary.granularity()?;
-    let bytes = bytes.max(1).checked_next_multiple_of(granularity).unwrap_or(bytes);
-    Ok(Mapping::new(&context.primary, bytes)?)
+/// `bytes` bytes, or all but a spare of what is free, in as few pieces as the driver gives.
+fn fresh(context: &Rc<Context>, bytes: u64) -> Result<Vec<Mapping>, CudaError> {
+    let granularity = context.primary.granularity()?.max(1);
+    let wanted = wanted_bytes(bytes, context.free_bytes()?, granularity);
+    let (mut pieces, mut left, mut piece) = (Vec::new(), wanted, wanted);
+    while left > 0 {
+        piece = piece.min(left);
+        match Mapping::new(&context.primary, piece) {
+            Ok(mapping) => {
+                pieces.push(mapping);
+                left -= piece;
+            }
+            Err(error) if error.code != Code::CUDA_ERROR_OUT_OF_MEMORY => return Err(error.into()),
+            Err(_) if piece / 2 >= PATTERN_PIECE_BYTES_MIN.max(granularity) => {
+                piece = piece / 2 / granularity * granularity;
+            }
+            Err(error) if left > wanted / 2 => return Err(error.into()),
+            Err(_) => break,
+        }
+    }
+    Ok(pieces)
+}
+
+/// A multiple of the granularity: `bytes` if a spare stays free, else what does not touch it.
+fn wanted_bytes(bytes: u64, free: u64, granularity: u64) -> u64 {
+    let most = free.saturating_sub(PATTERN_SPARE_BYTES).max(granularity);
+    let most = most / granularity * granularity;
+    bytes.max(1).checked_next_multiple_of(granularity).map_or(most, |bytes| bytes.min(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wanted_bytes;
+
+    #[test]
+    fn a_pattern_leaves_a_spare() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(wanted_bytes(1, 8 * GIB, 2 << 20), 2 << 20);
+        assert_eq!(wanted_bytes(4 * GIB, 8 * GIB, 2 << 20), 4 * GIB);
+        assert_eq!(wanted_bytes(u64::MAX, 8 * GIB + 1, 2 << 20), 7 * GIB);
+        assert_eq!(wanted_bytes(u64::MAX, GIB / 2, 2 << 20), 2 << 20);
+    }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use device::content_hash::hash_bytes;
 use device::cuda::{
-    Context, CudaDevice, HARNESS_ENTRIES, HARNESS_SOURCE, Placement, Timer, health, list, measure,
-    scan_for_pattern, state,
+    Context, CudaDevice, HARNESS_ENTRIES, HARNESS_SOURCE, Placement, Timer, health, leave_pattern,
+    list, measure, scan_for_pattern, state,
 };
 use device::execute::conformance::{ENTRIES, SOURCE, TESTS, run};
 use device::execute::{
@@ -191,6 +191,10 @@ fn the_gpu_is_described_and_healthy() {
     assert!(ceilings.copy_bytes_per_s.median > 1e10);
     assert!(ceilings.l2_read_bytes_per_s.median > ceilings.read_bytes_per_s.median);
     assert_eq!(scan_for_pattern(&context, 256 << 20, &harness.cubin).unwrap(), 0);
+    let free = context.free_bytes().unwrap();
+    let covered = leave_pattern(&context, u64::MAX).unwrap();
+    eprintln!("the pattern covered {covered} of {free} free bytes");
+    assert!(covered >= free / 2 - (1 << 30) && covered <= free);
 }
 
 #[test]

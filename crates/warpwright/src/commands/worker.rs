@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fleet::{Drained, Worker, WorkerEvent};
+use fleet::{Drained, FleetError, Worker, WorkerEvent};
 use judge::CancelFlag;
 
 use crate::cli::WorkerArgs;
-use crate::outcome::{Exit, Outcome, bad_input};
+use crate::outcome::{Exit, Outcome, bad_input, not_available};
 use crate::settings::Places;
 use crate::signals::StopSignals;
 use crate::{terminal, wiring};
@@ -39,18 +39,31 @@ pub(crate) async fn perform(places: &Places, args: &WorkerArgs) -> anyhow::Resul
         .map(|mut worker| {
             let (stop, cancel) = (stop.clone(), cancel.clone());
             tokio::task::spawn_blocking(move || {
-                worker.work(drain, deadline, &stop, &cancel, &print_event)
+                let end = worker.work(drain, deadline, &stop, &cancel, &print_event);
+                if end.is_err() {
+                    // The others share the machine that is broken.
+                    stop.cancel();
+                }
+                end
             })
         })
         .collect();
     let mut ends = Vec::new();
     for work in worked {
-        ends.push(work.await??);
+        ends.push(work.await?);
     }
     listener.abort();
     if let Some(alarm) = alarm {
         alarm.abort();
     }
+    outcome(ends)
+}
+
+fn outcome(ends: Vec<Result<Drained, FleetError>>) -> anyhow::Result<Outcome> {
+    let ends = ends.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| match error {
+        FleetError::NotAvailable(_) => not_available(error),
+        FleetError::Io { .. } => error.into(),
+    })?;
     Ok(if ends.contains(&Drained::Stopped) {
         Outcome::ended(Exit::Interrupted, "stopped; the jobs stay")
     } else if ends.contains(&Drained::Deadline) {
