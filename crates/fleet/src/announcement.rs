@@ -7,11 +7,25 @@ use pipeline::device_facts::DeviceFacts;
 use crate::error::FleetError;
 use crate::layout::{Layout, read_if_there, write_whole};
 
-/// Tells what a worker judges on; the last worker that began is the one that is read.
+/// Tells what a worker judges on. A folder has workers of one device: jobs are built for that one,
+/// and a worker of another would only refuse them.
 pub(crate) fn announce(layout: &Layout, device: &DeviceFacts) -> Result<(), FleetError> {
     let path = layout.device();
+    if let Some(other) = read_if_there(&path)?.and_then(|bytes| parsed(&bytes))
+        && (other.model != device.model || other.arch != device.arch)
+    {
+        return Err(FleetError::OtherDevice {
+            path,
+            theirs: format!("{} ({})", other.model, other.arch),
+            ours: format!("{} ({})", device.model, device.arch),
+        });
+    }
     let bytes = serde_json::to_vec_pretty(device).map_err(|error| FleetError::io(&path, error))?;
     write_whole(&path, &bytes)
+}
+
+fn parsed(bytes: &[u8]) -> Option<DeviceFacts> {
+    serde_json::from_slice(bytes).ok()
 }
 
 /// What the workers of a folder judge on; `None` before the first one began.

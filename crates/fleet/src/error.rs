@@ -7,6 +7,11 @@ use std::path::PathBuf;
 pub enum FleetError {
     #[error("{path}: {why}; check the folder")]
     Io { path: PathBuf, why: String },
+    #[error(
+        "{path}: the folder's workers judge on {theirs}, this one would on {ours}; give it another \
+         folder, or remove that file if nobody judges there any more"
+    )]
+    OtherDevice { path: PathBuf, theirs: String, ours: String },
     /// This machine lacks something that judging needs; the job stays for another worker.
     #[error("{0}; the job stays")]
     NotAvailable(String),

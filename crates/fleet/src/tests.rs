@@ -178,6 +178,10 @@ fn a_worker_tells_what_it_judges_on() {
     folder.drain("toolchain");
     let device = announced(folder.root.path()).unwrap();
     assert_eq!(device.as_ref(), Some(&conditions().device));
+    let other = DeviceFacts { model: "another".to_owned(), ..conditions().device };
+    std::fs::write(folder.layout().device(), serde_json::to_vec(&other).unwrap()).unwrap();
+    let refused = Worker::open(folder.root.path(), Arc::new(judge("toolchain"))).unwrap_err();
+    assert!(refused.to_string().contains("judge on another"), "{refused}");
     std::fs::write(folder.layout().device(), "{}").unwrap();
     assert!(announced(folder.root.path()).is_err());
 }

@@ -4,14 +4,14 @@
 //! two processes of any kind never use one card at once. Nothing here talks to a driver: children
 //! do. Start at [`GpuPool::lease`].
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use pipeline::hardware::HardwareSheet;
 use pipeline::report::GpuState;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use sandbox::wire::{ProbeReport, ProbeRequest, Slice};
 use sandbox::{CancelFlag, ChildKind, Memfd};
 
@@ -155,7 +155,7 @@ fn all_parked(slots: &[Slot]) -> String {
     if whys.is_empty() {
         return "no GPU is given to this judge".to_owned();
     }
-    format!("every GPU is out of service: {}", whys.join("; "))
+    format!("every GPU is out of service: {}; --device sim needs none", whys.join("; "))
 }
 
 /// The lock of a card; `None` while another process holds it.
@@ -166,13 +166,23 @@ fn lock_of(config: &GpuConfig, index: usize) -> Result<Option<File>, JudgeError>
         JudgeError::NotAvailable(format!("lock file {}: {error}", path.display()))
     };
     // Another user's processes lock the same file, so everybody may open it.
-    let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let open = |create| {
         let mut options = OpenOptions::new();
-        options.read(true).create(create).write(create).mode(0o666).custom_flags(flags);
-        options.open(&path)
+        options.read(true).create_new(create).write(create);
+        options.custom_flags(flags.bits() as i32).open(&path)
     };
-    let file = open(false).or_else(|_| open(true)).map_err(failed)?;
+    let made = || {
+        let file = open(true)?;
+        // Whatever the umask says.
+        file.set_permissions(Permissions::from_mode(0o666))?;
+        Ok(file)
+    };
+    let file = open(false).or_else(|_| made()).or_else(|_: std::io::Error| open(false));
+    let file = file.map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(failed(std::io::Error::other("it is not a file")));
+    }
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -279,17 +289,16 @@ pub(crate) fn sealed(name: &str, bytes: &[u8]) -> Result<Memfd, JudgeError> {
     Ok(memfd)
 }
 
-/// A probe's report; any other end means that the card or this program is broken.
+/// A probe's report; any other end means that the driver or the card does not work.
 pub(crate) fn reported(end: ChildEnd<ProbeReport>) -> Result<ProbeReport, JudgeError> {
-    let child = "probe";
+    let failed = |how: &str| {
+        JudgeError::NotAvailable(format!("a probe of the NVIDIA driver {how}; try --device sim"))
+    };
     match end {
         ChildEnd::Reported(report) => Ok(report),
-        ChildEnd::TimedOut => {
-            Err(JudgeError::Child { child, why: "it did not answer in time".to_owned() })
-        }
-        ChildEnd::Crashed(why) | ChildEnd::Killed(why) | ChildEnd::Broken(why) => {
-            Err(JudgeError::Child { child, why })
-        }
+        ChildEnd::TimedOut => Err(failed("did not answer in time")),
+        ChildEnd::Crashed(why) | ChildEnd::Killed(why) => Err(failed(&format!("died: {why}"))),
+        ChildEnd::Broken(why) => Err(failed(&format!("failed: {why}"))),
     }
 }
 

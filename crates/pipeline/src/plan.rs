@@ -342,6 +342,9 @@ impl<'a> Checker<'a> {
             (Some(buffer), None) if what == "prepare" && !self.prepared.contains(buffer) => {
                 Err(rule(place, format!("prepare writes only prepared workspaces, not `{buffer}`")))
             }
+            (Some(buffer), None) if what == "step" && self.prepared.contains(buffer) => {
+                Err(rule(place, format!("`{buffer}` is prepared: only [[prepare]] steps write it")))
+            }
             (Some(buffer), None) => self.memset(place, buffer, form),
             (None, Some(kernel)) => self.kernel(place, kernel, form, what == "prepare"),
             _ => Err(rule(place, "needs either `kernel = \"name\"` or `memset = \"buffer\"`")),

@@ -31,8 +31,8 @@ pub(crate) struct Cli {
     /// [default: pinned]
     #[arg(long, global = true, value_name = "WHICH", env = environment::TOOLCHAIN)]
     pub(crate) toolchain: Option<String>,
-    /// What runs the kernels: `sim`, `cuda:N`, `cuda:all`, `cuda:GPU-UUID`, or `auto` for the GPUs
-    /// where there are some and the simulator elsewhere
+    /// What runs the kernels: `sim`, `cuda`, `cuda:N`, `cuda:all`, `cuda:GPU-UUID`, or `auto` for
+    /// the GPUs where there are some and the simulator elsewhere
     /// [default: auto]
     #[arg(long, global = true, value_name = "WHICH", env = environment::DEVICE)]
     pub(crate) device: Option<DeviceSetting>,
@@ -68,6 +68,11 @@ folder; an \"id\" beside it comes back in its record. The last line of the outpu
 
 Exit codes of several kernels: 0 all are correct; 2 a line could not be read, whatever the others \
 did; 3 some kernel did not pass; 130 interrupted.";
+
+const SELFTEST_HELP: &str = "\
+Parts: hardware, conformance, wrong-kernels, kernels, features, loop, hostile, endurance, \
+evaluate-cost, clock, several-gpus. Exit codes: 0 nothing failed; 3 an item failed; 4 nothing \
+could be proved here; 5 the deadline came first.";
 
 /// Attempts that a run may be given.
 fn attempts() -> clap::builder::RangedI64ValueParser<u32> {
@@ -293,7 +298,9 @@ pub(crate) enum HardwareCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SelftestCommand {
-    /// Run the GPU suite: conformance, wrong, good and hostile kernels, costs and clocks
+    /// Run the GPU suite, about ten minutes: conformance, wrong, good and hostile kernels, costs,
+    /// clocks (against ncu where it is there)
+    #[command(after_help = SELFTEST_HELP)]
     Gpu(SelftestArgs),
 }
 

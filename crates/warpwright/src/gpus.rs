@@ -39,7 +39,7 @@ impl FromStr for DeviceSetting {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let cards = match text {
-            "auto" => return Ok(Self::Auto),
+            "auto" | "" => return Ok(Self::Auto),
             "sim" => return Ok(Self::Sim),
             "cuda" => Cards::Index(0),
             "cuda:all" => Cards::All,
@@ -241,7 +241,9 @@ fn sheet_path(places: &Places, sheet: &HardwareSheet) -> PathBuf {
 fn kept(places: &Places, sheet: &HardwareSheet) -> Option<HardwareSheet> {
     let text = wiring::read_text(&sheet_path(places, sheet), SHEET_BYTES_MAX).ok()?;
     let kept: HardwareSheet = serde_json::from_str(&text).ok()?;
-    let same = kept.version == SHEET_VERSION && kept.facts == sheet.facts;
+    let sound = kept.ceilings.is_none_or(|ceilings| ceilings.flaw().is_none());
+    let same = kept.version == SHEET_VERSION && kept.facts == sheet.facts && sound;
+    let same = same && kept.driver == sheet.driver;
     (same && kept.uuid == sheet.uuid).then_some(kept)
 }
 
@@ -251,6 +253,8 @@ fn keep(places: &Places, sheet: &HardwareSheet) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     std::io::Write::write_all(&mut file, &serde_json::to_vec_pretty(sheet)?)?;
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(readable)?;
     file.persist(&path).with_context(|| path.display().to_string())?;
     Ok(())
 }
@@ -272,7 +276,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(setting.clone()), "{text}");
             assert_eq!(setting.to_string(), written);
         }
-        for text in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "CUDA"] {
+        for text in ["gpu", "cuda:", "cuda:x", "cuda:-1", "CUDA"] {
             let error = text.parse::<DeviceSetting>().unwrap_err();
             assert!(error.contains("cuda:all"), "{error}");
         }

@@ -256,12 +256,19 @@ impl<'a> Bench<'a> {
         };
         terminal::line(&terminal::one_line(&page::plain_row(&row)));
         let path = self.rows_path();
-        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
-        writeln!(file, "{}", serde_json::to_string(&row)?)
-            .with_context(|| path.display().to_string())?;
+        append_line(&path, &serde_json::to_string(&row)?)
+            .map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
         self.rows.push(row);
         Ok(())
     }
+}
+
+/// Appends a line; one that a kill cut short before is closed first.
+fn append_line(path: &Path, line: &str) -> std::io::Result<()> {
+    let cut = std::fs::read(path).is_ok_and(|bytes| bytes.last().is_some_and(|it| *it != b'\n'));
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    let before = if cut { "\n" } else { "" };
+    writeln!(file, "{before}{line}")
 }
 
 /// A judge on every card, with kernels hung after so long.

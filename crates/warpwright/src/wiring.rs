@@ -154,9 +154,18 @@ pub(crate) fn judge(
     setting: &DeviceSetting,
     toolchain: &Toolchain,
 ) -> anyhow::Result<Judge> {
-    match gpus::chosen(places, setting)? {
-        None => judge_for(toolchain, DeviceFacts::simulated_h200(), None),
-        Some(sheets) => gpus::judge_of(toolchain, gpus::measured(places, toolchain, sheets)?),
+    let simulator = || judge_for(toolchain, DeviceFacts::simulated_h200(), None);
+    let Some(sheets) = gpus::chosen(places, setting)? else { return simulator() };
+    match gpus::measured(places, toolchain, sheets) {
+        Ok(sheets) => gpus::judge_of(toolchain, sheets),
+        // What nobody asked for must not keep anybody from working.
+        Err(error) if *setting == DeviceSetting::Auto => {
+            terminal::note(&format!(
+                "this machine's GPU cannot be used ({error:#}): kernels run on the simulator"
+            ));
+            simulator()
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -9,20 +9,28 @@ use crate::{environment, terminal, wiring};
 
 /// Measures the chosen cards anew.
 pub(crate) fn probe(places: &Places) -> anyhow::Result<Outcome> {
-    let setting = match &places.device {
-        DeviceSetting::Auto => DeviceSetting::Cuda(gpus::Cards::All),
-        other => other.clone(),
-    };
-    let sheets = gpus::chosen(places, &setting)?
-        .ok_or_else(|| not_available("a simulator has no ceilings to measure"))?;
     let toolchain = wiring::toolchain(places)?;
-    let sheets = gpus::measure(places, &gpus::judge_of(&toolchain, sheets)?)?;
-    told(&sheets)
+    let mut measured = Vec::new();
+    // Cards of several models may stand side by side here.
+    for sheet in named(places)? {
+        measured.extend(gpus::measure(places, &gpus::judge_of(&toolchain, vec![sheet])?)?);
+    }
+    told(&measured)
 }
 
 /// Says what is known without measuring.
 pub(crate) fn show(places: &Places) -> anyhow::Result<Outcome> {
-    told(&gpus::found(places)?)
+    told(&named(places)?)
+}
+
+/// The cards that `--device` names, all where it names none.
+fn named(places: &Places) -> anyhow::Result<Vec<HardwareSheet>> {
+    let sheets = match &places.device {
+        DeviceSetting::Auto => Some(gpus::found(places)?),
+        other => gpus::chosen(places, other)?,
+    };
+    let none = || not_available("no GPU was found");
+    sheets.filter(|sheets| !sheets.is_empty()).ok_or_else(none)
 }
 
 fn told(sheets: &[HardwareSheet]) -> anyhow::Result<Outcome> {

@@ -60,6 +60,8 @@ fn outcome(bench: &Bench<'_>) -> Outcome {
         let left =
             format!("{said}; {} items are left: call it again with the same --out", bench.left);
         Outcome::ended(Exit::BudgetEnded, left)
+    } else if passed == 0 {
+        Outcome::ended(Exit::NotAvailable, format!("{said}: nothing was proved"))
     } else {
         Outcome::done()
     };

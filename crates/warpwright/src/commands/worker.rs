@@ -62,6 +62,7 @@ pub(crate) async fn perform(places: &Places, args: &WorkerArgs) -> anyhow::Resul
 fn outcome(ends: Vec<Result<Drained, FleetError>>) -> anyhow::Result<Outcome> {
     let ends = ends.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| match error {
         FleetError::NotAvailable(_) => not_available(error),
+        FleetError::OtherDevice { .. } => bad_input(error),
         FleetError::Io { .. } => error.into(),
     })?;
     Ok(if ends.contains(&Drained::Stopped) {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use crate::outcome::bad_input;
 
 use super::{Bench, PARTS, Row, Status};
 
@@ -29,7 +29,8 @@ pub(super) fn plain_row(row: &Row) -> String {
 pub(crate) fn write(bench: &Bench<'_>, command: &str) -> anyhow::Result<PathBuf> {
     let path: PathBuf = Path::new(bench.folder).join("selftest-gpu.md");
     let text = page(bench, command);
-    std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+    std::fs::write(&path, text)
+        .map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
     Ok(path)
 }
 

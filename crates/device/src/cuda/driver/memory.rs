@@ -192,8 +192,8 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         if !self.primary.is_abandoned() {
             // SAFETY: the memory came from `cuMemHostAlloc`, and the host does not use it
-            // afterwards. Nor does a kernel: the owner, `Timer`, has let its gates pass and seen its
-            // stream idle or faulted, or else has abandoned the context.
+            // afterwards. Nor does a kernel: the owner, `Timer`, has let its gates pass and seen
+            // its stream idle or faulted, or else has abandoned the context.
             let _ = unsafe { sys::cuMemFreeHost(self.words.as_ptr().cast()) };
         }
     }
