@@ -36,7 +36,7 @@ pub(crate) const REFERENCE_LAUNCH_DEADLINE_MS: u64 = 60_000;
 /// Room for outputs that a window copies out, in bytes.
 pub(crate) const SLOTS_BYTES_MAX: u64 = 4 << 30;
 /// Outputs that a window copies out.
-pub(crate) const SLOTS_MAX: u32 = 16;
+pub(crate) const SLOTS_MAX: u32 = 64;
 /// Words in the driver's reasons for a lower clock that are events, not a steady state.
 pub(crate) const THROTTLE_EVENTS: [&str; 3] = ["thermal", "hw_slowdown", "power_brake"];
 /// Tries on a card that works and yet could not serve, and the first wait between them.

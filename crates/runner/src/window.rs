@@ -235,6 +235,23 @@ impl Running<'_> {
         }))
     }
 
+    /// True while a slot is free for outputs of a content; each other content that has none yet
+    /// keeps one.
+    fn has_slot(&self, content: u32) -> bool {
+        let request = self.work.request;
+        let held = |content: u32| self.seen.iter().any(|(other, _)| *other == content);
+        let others = (0..request.contents.len() as u32).filter(|other| *other != content);
+        let kept = others.filter(|other| !held(*other)).count();
+        self.result.slots.len() + kept < request.slots as usize
+    }
+
+    /// True when outputs of a content differ from call to call and no more of them can be copied
+    /// out: another sample could not be verified.
+    fn cannot_verify(&self, content: u32) -> bool {
+        let known = self.seen.iter().filter(|(other, _)| *other == content).count();
+        known > 1 && !self.has_slot(content)
+    }
+
     /// Copies the outputs to the next slot if nothing of that content and hash was copied yet.
     fn copy_out(
         &mut self,
@@ -244,12 +261,7 @@ impl Running<'_> {
     ) -> Result<(), RunnerError> {
         let request = self.work.request;
         let slot = self.result.slots.len() as u64;
-        let known = self.seen.contains(&(spec.content, hash));
-        // Each content that has none yet keeps a slot.
-        let has_slot = |content: u32| self.seen.iter().any(|(held, _)| *held == content);
-        let others = (0..request.contents.len() as u32).filter(|it| *it != spec.content);
-        let kept = others.filter(|content| !has_slot(*content)).count() as u64;
-        if known || slot + kept >= u64::from(request.slots) {
+        if self.seen.contains(&(spec.content, hash)) || !self.has_slot(spec.content) {
             return Ok(());
         }
         for output in &request.outputs {

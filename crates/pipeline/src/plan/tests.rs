@@ -116,19 +116,6 @@ fn every_violation_says_how_to_mend_it() {
         ("name = \"partial\"", "name = \"P\"", "use lower-case letters"),
         ("memset = \"partial\"", "memset = \"x\"", "only outputs and workspaces"),
         ("[[step]]", "[[prepare]]\nmemset = \"y\"\n[[step]]", "prepare writes only prepared"),
-        (
-            "len = \"rows * 4\"",
-            "len = \"1\"\nlifetime = \"prepared\"",
-            "no [[prepare]] step writes it",
-        ),
-        (
-            "[[step]]",
-            "[[tensor_map]]\nname = \"m\"\ntensor = \"x\"\ndims = [\"cols\"]\nbox = [\"32\"]\n\
-             [[prepare]]\nkernel = \"p\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = [\"m\"]\n\
-             [[step]]",
-            "prepare may not touch `x`, only weights",
-        ),
-        ("block = [", "pdl = true\nblock = [", "`pdl` needs a kernel step right before it"),
         ("byte = 7", "byte = 300", "`byte` must be in 0..=255"),
         ("byte = 7", "grid = [\"1\"]", "a memset step has only"),
         ("kernel = \"softmax<TILE_M>\"", "", "needs either `kernel"),
@@ -195,5 +182,24 @@ proptest! {
         let at = GOOD.floor_char_boundary(at.min(GOOD.len()));
         let text = format!("{}{with}{}", &GOOD[..at], &GOOD[at..]);
         let _ = resolve(&text, 3, 5);
+    }
+}
+
+#[test]
+fn what_outlives_a_call_or_starts_early_is_held_to_its_rules() {
+    let kept = "[[workspace]]\nname = \"kept\"\ndtype = \"f32\"\nlen = \"1\"\n\
+                lifetime = \"prepared\"\n[[workspace]]";
+    let mapped = "[[tensor_map]]\nname = \"m\"\ntensor = \"x\"\ndims = [\"cols\"]\nbox = \
+                  [\"32\"]\n[[prepare]]\nkernel = \"p\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs \
+                  = [\"m\"]\n[[step]]";
+    let prepared = "len = \"1\"\nlifetime = \"prepared\"";
+    for (from, to, part) in [
+        ("[[workspace]]", kept, "no [[prepare]] step writes it"),
+        ("len = \"rows * 4\"", prepared, "`partial` is prepared: only [[prepare]] steps"),
+        ("[[step]]", mapped, "prepare may not touch `x`, only weights"),
+        ("block = [", "pdl = true\nblock = [", "`pdl` needs a kernel step right before it"),
+    ] {
+        let message = parse(&GOOD.replacen(from, to, 1)).expect_err(to);
+        assert!(message.contains(part), "{from} → {to}: {message}");
     }
 }

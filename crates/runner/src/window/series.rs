@@ -50,8 +50,8 @@ impl Running<'_> {
         Ok(None)
     }
 
-    /// Takes samples until the list or, once the least number is timed, the budget is over. What
-    /// copying out takes does not count.
+    /// Takes samples until the list or, once the least number is timed, the budget is over, or no
+    /// further one could be verified. What copying out takes does not count.
     fn series(
         &mut self,
         timer: &mut Timer,
@@ -64,6 +64,9 @@ impl Running<'_> {
             let timed = taken.iter().filter(|sample| sample.content == 0).count();
             let own = started.elapsed().saturating_sub(self.copied - copied_before);
             if timed >= series.least as usize && own >= series.budget {
+                break;
+            }
+            if self.cannot_verify(spec.content) {
                 break;
             }
             match self.sample(timer, rooms, series.operations, spec)? {

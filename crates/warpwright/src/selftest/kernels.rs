@@ -7,7 +7,8 @@ use pipeline::report::{Measured, Score, microseconds};
 use super::{Bench, Found, Judged, Shipped};
 use crate::embedded;
 
-/// Tasks whose good kernel must come close to the measured bandwidth, and how close.
+/// Tasks that read about as much as they write, whose good kernel must come close to the measured
+/// copy bandwidth, and how close.
 const CLOSE: [&str; 4] = ["vector_add", "gelu", "softmax_rows", "layer_norm"];
 const CLOSE_SHARE: f64 = 0.85;
 
@@ -15,15 +16,23 @@ pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let judge = Arc::clone(&bench.judge);
     let seed = bench.seed;
     for (task, name, reply) in embedded::selftest_kernels() {
-        bench.item(&format!("{task} {name}"), |_| {
+        bench.item(&format!("{task} {name}"), |bench| {
             let judged = Shipped::new(&task, &reply)?.judged(&judge, &seed, 0)?;
-            Ok(found(&task, &name, &judged))
+            Ok(found(&task, &name, &judged, copy_rate(bench, &judged)))
         })?;
     }
     Ok(())
 }
 
-fn found(task: &str, name: &str, judged: &Judged) -> Found {
+/// The copy bandwidth of the card that judged, in bytes per second.
+fn copy_rate(bench: &Bench<'_>, judged: &Judged) -> f64 {
+    let uuid = measured(judged).map(|measured| measured.uuid.as_str());
+    let sheet = bench.sheets.iter().find(|sheet| Some(sheet.uuid.as_str()) == uuid);
+    let ceilings = sheet.and_then(|sheet| sheet.ceilings);
+    ceilings.map_or(f64::INFINITY, |ceilings| ceilings.copy_bytes_per_s.median)
+}
+
+fn found(task: &str, name: &str, judged: &Judged, copy_rate: f64) -> Found {
     let notes = judged.judgement.iter().flat_map(|judgement| &judgement.report.notes);
     let notes: Vec<&str> = notes.map(String::as_str).collect();
     let Some(measured) = measured(judged) else {
@@ -31,8 +40,10 @@ fn found(task: &str, name: &str, judged: &Judged) -> Found {
         return Found::new(false).with("verdict", judged.verdict.to_string()).with("why", why);
     };
     let share = measured.share_of_floor().unwrap_or(0.0);
-    let close_enough = name != "good" || !CLOSE.contains(&task) || share >= CLOSE_SHARE;
     let cold = &measured.cold;
+    let bytes = measured.floor.map_or(0.0, |floor| floor.bytes);
+    let of_copy = 1e9 * bytes / cold.median_ns / copy_rate;
+    let close_enough = name != "good" || !CLOSE.contains(&task) || of_copy >= CLOSE_SHARE;
     Found::new(judged.verdict.is_correct() && close_enough)
         .with("verdict", judged.verdict.to_string())
         .with("cold µs", microseconds(cold.median_ns))
@@ -43,6 +54,7 @@ fn found(task: &str, name: &str, judged: &Judged) -> Found {
         .with("rate", measured.floor.map_or_else(String::new, |it| it.rate(cold.median_ns)))
         .with("floor µs", measured.floor.map_or_else(String::new, |it| microseconds(it.ns)))
         .with("of the floor", format!("{:.1} %", 100.0 * share))
+        .with("of the copy bandwidth", format!("{:.1} %", 100.0 * of_copy))
         .with("notes", notes.join("; "))
         .with("evaluated in ms", format!("{:.0}", judged.total_ms))
         .with("parts", parts(judged))
