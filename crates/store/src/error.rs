@@ -26,6 +26,8 @@ pub enum StoreError {
     ReadOnly { ledger: String },
     #[error("{ledger} does not exist; check the path, or start a run to create it")]
     Absent { ledger: String },
+    #[error("{ledger} holds nothing: whoever made it ended too early; start a run to complete it")]
+    Unfinished { ledger: String },
     #[error("{ledger} cannot be opened: {why}; check the path and its permissions")]
     CannotOpen { ledger: String, why: String },
     #[error("lock file {path} cannot be used: {why}; check the permissions of its folder")]
@@ -69,6 +71,7 @@ impl StoreError {
             | Self::DiskFull { ledger }
             | Self::ReadOnly { ledger }
             | Self::Absent { ledger }
+            | Self::Unfinished { ledger }
             | Self::CannotOpen { ledger, .. }
             | Self::Failed { ledger, .. } => *ledger = format!("ledger {}", path.display()),
             Self::RunLocked { .. }

@@ -95,7 +95,8 @@ impl Store {
     /// Opens an existing ledger only to read it, while a run may be writing it.
     ///
     /// # Errors
-    /// An absent, damaged or newer ledger. Every write through it is a `ReadOnly` error.
+    /// An absent, unfinished, damaged or newer ledger; `ReadOnly` for a transaction of a dead
+    /// process that [`Store::open`] would roll back. Every write through it is a `ReadOnly` error.
     pub async fn open_read_only(path: &Path) -> Result<Self> {
         std::fs::metadata(path).map_err(|error| StoreError::of_io(&error, path))?;
         let opened = Self::open_existing(path).await;
@@ -106,7 +107,8 @@ impl Store {
         let readers = reader_pool(path).await?;
         let mut connection = readers.acquire().await?;
         if !meta::is_known(&mut connection, newest_schema()).await? {
-            return Err(StoreError::damaged("it is a database, but not a ledger"));
+            meta::refuse_foreign(&mut connection).await?;
+            return Err(StoreError::Unfinished { ledger: String::new() });
         }
         let ledger_id = meta::ledger_id(&mut connection).await?;
         drop(connection);

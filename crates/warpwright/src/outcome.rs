@@ -196,7 +196,7 @@ fn exit_of_store(error: &StoreError) -> Exit {
         StoreError::CannotOpen { .. } | StoreError::LockFile { .. } => Exit::LedgerTrouble,
         StoreError::Absent { .. } | StoreError::UnknownRun { .. } => Exit::BadInput,
         StoreError::AmbiguousRun { .. } | StoreError::UnknownAttempt { .. } => Exit::BadInput,
-        StoreError::UnknownTask { .. } => Exit::BadInput,
+        StoreError::UnknownTask { .. } | StoreError::Unfinished { .. } => Exit::BadInput,
         StoreError::WrongState { .. } => Exit::OurError,
         StoreError::Unstorable { .. } | StoreError::Failed { .. } => Exit::OurError,
     }

@@ -10,11 +10,13 @@ use crate::attempt::{Attempt, Code, Mode};
 use crate::build::{Diagnostic, Severity};
 use crate::check::{OutputCheck, WrongElement};
 use crate::device_facts::DeviceFacts;
+use crate::hardware::{Floor, FloorLimit};
 use crate::inputs::Distribution;
 use crate::next_step::Ask;
-use crate::report::{CaseReport, CaseStatus, Counters, Estimate, Report, Score, Stage};
+use crate::report::{CaseReport, CaseStatus, Counters, Estimate, Measured, Report, Score, Stage};
 use crate::task::tests::softmax;
 use crate::template::{REGISTRY, Templates};
+use crate::timing::Spread;
 use crate::verdict::{Reason, Verdict};
 
 fn templates() -> Templates {
@@ -207,4 +209,39 @@ fn the_bound_covers_every_byte() {
     let prompt = render(&ask(1, Mode::First, None), &[]);
     let bytes: usize = prompt.messages.iter().map(|message| message.content.len()).sum();
     assert_eq!(prompt.input_tokens_bound(), bytes as u64 + 128);
+}
+
+/// On a GPU the model is told of times and of the floor, and nothing of the simulator.
+#[test]
+fn a_gpu_speaks_of_times() {
+    let spread = Spread { median_ns: 8e4, p10_ns: 7.9e4, p90_ns: 8.2e4, samples: 30, dropped: 0 };
+    let limit = FloorLimit::Bandwidth;
+    let floor = Floor { ns: 6.25e4, limit, bytes: 268_435_456.0, flops: 0.0 };
+    let score = Score::Measured(Measured {
+        device: "NVIDIA H200".to_owned(),
+        uuid: "GPU-1".to_owned(),
+        cold: spread,
+        warm: None,
+        floor: Some(floor),
+        event_pair_ns: 1300.0,
+    });
+    let report = report(vec![case(CaseStatus::Passed, Vec::new())], score);
+    let parent = attempt(1, Mode::First, Verdict::correct());
+    let parent = Attempt { report: Some(report), ..parent };
+    let device = DeviceFacts {
+        model: "NVIDIA H200".to_owned(),
+        simulated: false,
+        ..DeviceFacts::simulated_h200()
+    };
+    let ask = ask(2, Mode::Optimise, Some(1));
+    let prompt = Prompt::render(&templates(), &softmax(), &device, &ask, &[parent]).unwrap();
+    let user = &prompt.messages[1].content;
+    for part in [
+        "timed with cold caches",
+        "measured 80.00 µs (79.00 to 82.00), 3.36 TB/s, 78.1 % of the floor (62.50 µs)",
+        "the floor is memory bandwidth",
+    ] {
+        assert!(user.contains(part), "{part}: {user}");
+    }
+    assert!(!user.contains("simulator"), "{user}");
 }

@@ -53,7 +53,7 @@ pub(crate) async fn ensure(
 pub(crate) async fn ledger_id(connection: &mut SqliteConnection) -> Result<Arc<str>> {
     let query = "SELECT ledger_id FROM meta LIMIT 1";
     let id: Option<String> = sqlx::query_scalar(query).fetch_optional(connection).await?;
-    let id = id.ok_or_else(|| StoreError::damaged("it has no id"))?;
+    let id = id.ok_or_else(|| StoreError::Unfinished { ledger: String::new() })?;
     Ok(id.into())
 }
 

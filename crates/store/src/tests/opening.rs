@@ -6,9 +6,10 @@ use pipeline::digest::Digest;
 use pipeline::verdict::{Reason, Verdict};
 use sqlx::Connection;
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 
 use super::fixtures::{Ledger, ask, open, start_run};
+use crate::open::MIGRATIONS;
 use crate::{DangerRow, Store, StoreError};
 
 #[tokio::test]
@@ -103,7 +104,7 @@ async fn an_older_ledger_is_brought_up_to_date() {
     let path = folder.path().join("old.db");
     let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
     let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
-    let first = crate::open::MIGRATIONS.iter().take(1).cloned().collect();
+    let first = MIGRATIONS.iter().take(1).cloned().collect();
     Migrator::with_migrations(first).run_direct(None, &mut connection, false).await.unwrap();
     let filled = "INSERT INTO meta VALUES (1, 'ledger', 0);
         INSERT INTO danger VALUES ('a', 'Hung/TIMEOUT: 5 s: too long', 1, 'o'),
@@ -134,12 +135,50 @@ async fn damaged_files_are_told_apart_from_absent_ones() {
     }
     let absent = Store::open_read_only(&folder.path().join("absent.db")).await.err().unwrap();
     assert!(matches!(absent, StoreError::Absent { .. }), "{absent}");
-    let empty = folder.path().join("empty.db");
-    std::fs::write(&empty, "").unwrap();
-    let error = Store::open_read_only(&empty).await.err().unwrap();
-    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     let directory = Store::open(folder.path()).await.err().unwrap();
     assert!(matches!(directory, StoreError::CannotOpen { .. }), "{directory}");
+}
+
+/// Whatever its creator had done before it was killed, the next one completes it.
+#[tokio::test]
+async fn an_unfinished_ledger_is_said_to_be_so_and_completed() {
+    for migrations in [0, 1, MIGRATIONS.iter().count()] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("begun.db");
+        let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+        let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+        let done = MIGRATIONS.iter().take(migrations).cloned().collect();
+        Migrator::with_migrations(done).run_direct(None, &mut connection, false).await.unwrap();
+        connection.close().await.unwrap();
+        let error = Store::open_read_only(&path).await.err().unwrap();
+        assert!(matches!(error, StoreError::Unfinished { .. }), "{migrations}: {error}");
+        assert!(error.to_string().contains("begun.db"), "{error}");
+        Store::open(&path).await.unwrap().close().await;
+        Store::open_read_only(&path).await.unwrap();
+    }
+}
+
+/// A copy taken within a transaction is what a process killed there leaves.
+#[tokio::test]
+async fn a_half_written_transaction_is_undone_by_whoever_may_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("killed.db"), folder.path().join("left.db"));
+    let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let options = options.journal_mode(SqliteJournalMode::Delete);
+    let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+    let first = MIGRATIONS.iter().take(1).cloned().collect();
+    Migrator::with_migrations(first).run_direct(None, &mut connection, false).await.unwrap();
+    let begun = "PRAGMA cache_size = 1; INSERT INTO meta VALUES (1, 'kept', 0); BEGIN;
+        UPDATE meta SET ledger_id = 'undone';
+        INSERT INTO danger WITH RECURSIVE row(n) AS
+            (SELECT 1 UNION ALL SELECT n + 1 FROM row WHERE n < 5000)
+            SELECT 'key ' || n, 'Hung/TIMEOUT: 5 s', n, 'o' FROM row;";
+    sqlx::raw_sql(begun).execute(&mut connection).await.unwrap();
+    std::fs::copy(&path, &copy).unwrap();
+    std::fs::copy(path.with_extension("db-journal"), copy.with_extension("db-journal")).unwrap();
+    let error = Store::open_read_only(&copy).await.err().unwrap();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    assert_eq!(Store::open(&copy).await.unwrap().ledger_id(), "kept");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Bad input of any kind: a clear error that names the thing and the way out, and its exit code.
 
-use crate::program::{Program, demo_replies, entry};
+use crate::program::{Program, SEED, demo_replies, entry};
 
 #[test]
 fn bad_input_is_named_with_the_way_out() {
@@ -152,6 +152,20 @@ fn a_damaged_ledger_is_refused_and_left_alone() {
     let ended = program.call(&["status"]);
     assert_eq!(ended.code, Some(7), "{}", ended.stderr);
     assert_eq!(std::fs::read(program.ledger()).unwrap(), vec![7; 8192]);
+}
+
+/// A run that was killed while it made the ledger left nothing to go on with, and no damage.
+#[test]
+fn an_unfinished_ledger_has_no_run_and_is_completed() {
+    let program = Program::new();
+    let model = program.transcript(&demo_replies());
+    std::fs::write(program.ledger(), "").unwrap();
+    let ended = program.call(&["resume"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("start a run to complete it"), "{}", ended.stderr);
+    let run = ["run", "softmax_rows", "--model", &model, "--attempts", "1", "--seed", SEED];
+    let ended = program.call(&run);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
 #[test]
