@@ -95,11 +95,16 @@ impl Store {
     /// Opens an existing ledger only to read it, while a run may be writing it.
     ///
     /// # Errors
-    /// An absent, unfinished, damaged or newer ledger; `ReadOnly` for a transaction of a dead
-    /// process that [`Store::open`] would roll back. Every write through it is a `ReadOnly` error.
+    /// An absent, unfinished, damaged or newer ledger. Every write through it is a `ReadOnly` error.
     pub async fn open_read_only(path: &Path) -> Result<Self> {
         std::fs::metadata(path).map_err(|error| StoreError::of_io(&error, path))?;
-        let opened = Self::open_existing(path).await;
+        let opened = match Self::open_existing(path).await {
+            Err(StoreError::ReadOnly { .. }) => {
+                undo_half_written(path).await.map_err(|error| error.at(path))?;
+                Self::open_existing(path).await
+            }
+            opened => opened,
+        };
         opened.map_err(|error| error.at(path))
     }
 
@@ -268,6 +273,14 @@ async fn writer_pool(path: &Path) -> Result<SqlitePool> {
     // Connected once by hand: the pool would retry a lasting failure until its timeout.
     sqlx::SqliteConnection::connect_with(&options).await?.close().await?;
     Ok(pool.connect_with(options).await?)
+}
+
+/// Rolls back what a dead process left half written; a connection that only reads may not.
+async fn undo_half_written(path: &Path) -> Result<()> {
+    let mut connection = SqliteConnection::connect_with(&connect_options(path)).await?;
+    let query = "SELECT count(*) FROM sqlite_master";
+    let _tables: i64 = sqlx::query_scalar(query).fetch_one(&mut connection).await?;
+    Ok(connection.close().await?)
 }
 
 async fn reader_pool(path: &Path) -> Result<SqlitePool> {

@@ -160,7 +160,7 @@ async fn an_unfinished_ledger_is_said_to_be_so_and_completed() {
 
 /// A copy taken within a transaction is what a process killed there leaves.
 #[tokio::test]
-async fn a_half_written_transaction_is_undone_by_whoever_may_write() {
+async fn a_half_written_transaction_is_undone_by_a_reader_too() {
     let folder = tempfile::tempdir().unwrap();
     let (path, copy) = (folder.path().join("killed.db"), folder.path().join("left.db"));
     let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
@@ -176,8 +176,7 @@ async fn a_half_written_transaction_is_undone_by_whoever_may_write() {
     sqlx::raw_sql(begun).execute(&mut connection).await.unwrap();
     std::fs::copy(&path, &copy).unwrap();
     std::fs::copy(path.with_extension("db-journal"), copy.with_extension("db-journal")).unwrap();
-    let error = Store::open_read_only(&copy).await.err().unwrap();
-    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    assert_eq!(Store::open_read_only(&copy).await.unwrap().ledger_id(), "kept");
     assert_eq!(Store::open(&copy).await.unwrap().ledger_id(), "kept");
 }
 

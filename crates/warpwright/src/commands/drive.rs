@@ -5,9 +5,7 @@ use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use llm::Model;
 use pipeline::report::Score;
 use pipeline::task::Task;
-use store::{
-    AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock, RunRow, RunState, Store, StoreError,
-};
+use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock, RunRow, RunState, Store};
 
 use crate::cli::{ResumeArgs, RunArgs};
 use crate::commands::ending;
@@ -115,11 +113,7 @@ pub(crate) async fn begin(
 /// Goes on with a run.
 pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result<Outcome> {
     // Reading first: a missing ledger must not be made by a typing error.
-    match Store::open_read_only(&places.ledger).await {
-        // What a killed process left half written is undone by whoever may write.
-        Ok(_) | Err(StoreError::ReadOnly { .. }) => {}
-        Err(error) => return Err(error.into()),
-    }
+    Store::open_read_only(&places.ledger).await?;
     let store = wiring::ledger(places).await?;
     let run = store.resolve_run(&args.run).await?;
     // Held before anything is read, so that no other process changes it meanwhile.
