@@ -95,7 +95,8 @@ impl Store {
     /// Opens an existing ledger only to read it, while a run may be writing it.
     ///
     /// # Errors
-    /// An absent, unfinished, damaged or newer ledger. Every write through it is a `ReadOnly` error.
+    /// An absent, unfinished, damaged or newer ledger. Every write through it is a `ReadOnly`
+    /// error.
     pub async fn open_read_only(path: &Path) -> Result<Self> {
         std::fs::metadata(path).map_err(|error| StoreError::of_io(&error, path))?;
         let opened = match Self::open_existing(path).await {
