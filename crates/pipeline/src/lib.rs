@@ -5,11 +5,15 @@
 //! Nothing here reads files, clocks, the environment or randomness: seeds and texts are passed in.
 //! Start at [`task`] for what a user writes, at [`next_step`] for the search policy.
 
+pub mod acceptance;
 pub mod attempt;
+pub mod baseline;
 pub mod budget;
 pub mod build;
 pub mod candidate;
 pub mod check;
+pub mod comparison;
+pub mod defence;
 pub mod device_facts;
 pub mod digest;
 pub mod dtype;
@@ -17,6 +21,7 @@ pub mod expression;
 pub mod feedback;
 pub mod gate;
 pub mod hardware;
+pub mod hidden;
 pub mod inputs;
 pub mod launch;
 pub mod limits;

@@ -112,6 +112,18 @@ pub const SLOW_CLOCK_SHARE_MAX: f64 = 0.2;
 /// Times below this are hardly longer than what the events themselves take, in nanoseconds.
 pub const SHORT_TIME_NS: f64 = 20_000.0;
 
+/// Rounds of a comparison: the fewest that say something, and the most that are run.
+pub const ROUNDS_MIN: u32 = 7;
+pub const ROUNDS_MAX: u32 = 15;
+/// Baselines whose pilot is within this factor of the fastest enter the rounds.
+pub const JOINING_SHARE_MAX: f64 = 1.05;
+/// A speed-up above this is claimed only when a sanitizer watched the kernel.
+pub const AUDITED_RATIO_MIN: f64 = 10.0;
+/// Tries to draw a hidden shape inside a plan's domain, and distinct shapes below which the domain
+/// counts as fixed.
+pub const HIDDEN_TRIES_MAX: u32 = 10_000;
+pub const HIDDEN_SHAPES_MIN: usize = 3;
+
 /// Cuts `text` to at most `bytes_max` bytes at a character border and says how much was cut.
 #[must_use]
 pub fn capped(text: &str, bytes_max: usize) -> String {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::device_facts::FACT_NAMES;
 use crate::dtype::Dtype;
 use crate::expression::{Expression, ExpressionError, RESERVED_WORDS};
+use crate::hidden::is_prime;
 use crate::limits::{CASES_MAX, EXTENT_MAX, SIM_CASES_MAX, TASK_ITEMS_MAX, TENSOR_BYTES_MAX};
 use crate::scope::Scope;
 
@@ -433,10 +434,6 @@ pub fn extents(shape: &[String], dims: &BTreeMap<String, i64>) -> Result<Vec<u64
 
 fn rule(holds: bool, why: &str) -> Result<(), SpecError> {
     if holds { Ok(()) } else { Err(SpecError::Rule(why.to_owned())) }
-}
-
-fn is_prime(value: i64) -> bool {
-    value > 1 && (2..).take_while(|d| d * d <= value).all(|d| value % d != 0)
 }
 
 /// Whether a task may have this name.

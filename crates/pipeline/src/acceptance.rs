@@ -1,0 +1,315 @@
+//! The full protocol behind a claim, as data: what is to be done next, what was found, what follows.
+//!
+//! Everything that an acceptance did is a list of [`Entry`], stored one by one; [`next_step`] says
+//! from the list what comes next, [`conclude`] what it means. So an acceptance that was interrupted
+//! goes on where it stopped. Nothing here runs anything; the judge performs the steps.
+
+mod conclusion;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::baseline::BaselineId;
+use crate::comparison::{Compared, Confidence, Suspicion, compare};
+use crate::limits::JOINING_SHARE_MAX;
+use crate::report::{CaseReport, GpuRecord};
+use crate::task::spec::Precision;
+use crate::timing::Spread;
+use crate::verdict::{Reason, Verdict};
+
+pub use conclusion::{Against, CaseTime, Claim, Conclusion, Tier, conclude};
+
+/// What one acceptance consists of. Fixed before its first step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Protocol {
+    /// Names of the groups of trials, in their order.
+    pub groups: Vec<String>,
+    /// What is looked at besides.
+    pub checks: Vec<Check>,
+    /// Cases whose weight is above 0, the headline first.
+    pub cases: Vec<WeightedCase>,
+    /// Baselines that there are here, to be piloted.
+    pub baselines: Vec<BaselineId>,
+    /// The weaker of the declared and the measured class is compared.
+    pub class: Precision,
+    pub rounds_max: u32,
+    pub confidence: Confidence,
+}
+
+/// A case that counts for speed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WeightedCase {
+    pub case: String,
+    pub weight: f64,
+}
+
+/// Something that is looked at besides outputs and times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Check {
+    /// compute-sanitizer's tools.
+    Memcheck,
+    Initcheck,
+    Synccheck,
+    Racecheck,
+    /// The trials again on the simulator.
+    Simulator,
+    /// Kernels of the plan without which the outputs are the same.
+    DeadSteps,
+    /// Calls that get faster or slower as their number grows.
+    CallHistory,
+    /// Cache hints that keep data for the next call.
+    Eviction,
+    /// Events against a profiler's clock.
+    ProfilerClock,
+    /// Time that does not grow with the work.
+    Scaling,
+}
+
+/// Whose time a window takes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    Candidate,
+    Baseline(BaselineId),
+}
+
+/// One finished piece of an acceptance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// The source was compiled again; false when the PTX was another one.
+    Rebuilt {
+        same: bool,
+    },
+    Trials(TrialsRecord),
+    Checked {
+        check: Check,
+        found: Found,
+    },
+    /// A baseline alone, before the rounds.
+    Pilot(WindowRecord),
+    Window(WindowRecord),
+}
+
+/// Trials of one group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrialsRecord {
+    pub group: String,
+    pub cases: Vec<CaseReport>,
+    pub verdict: Verdict,
+    /// False when equal inputs gave other bits, within the gates.
+    pub deterministic: bool,
+    /// The strongest class that the outputs reach.
+    pub class: Option<Precision>,
+}
+
+/// What a check came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Found {
+    Clean,
+    /// The kernel is rejected.
+    Fails {
+        reason: Reason,
+        detail: String,
+    },
+    /// A person has to look before there can be a claim.
+    Audits {
+        detail: String,
+    },
+    /// Worth saying, without consequence.
+    Notes {
+        detail: String,
+    },
+    NotAvailable {
+        why: String,
+    },
+}
+
+/// One window of timing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowRecord {
+    pub case: String,
+    pub subject: Subject,
+    /// From 1; 0 for a pilot.
+    pub round: u32,
+    /// Place in the round, from 0.
+    pub position: u32,
+    pub timed: Timed,
+    /// The card, its state before and after, every sample.
+    pub gpu: Option<GpuRecord>,
+    /// Switches of a framework before and after, and versions: name and value.
+    pub flags_before: Vec<(String, String)>,
+    pub flags_after: Vec<(String, String)>,
+    pub versions: Vec<(String, String)>,
+    /// Norm-wise error and whether the task's gate holds, for baselines.
+    pub error: Option<BaselineError>,
+    /// Lasting states of the card, such as a power cap.
+    pub steady: Vec<String>,
+    /// Energy of one run in millijoules, where the card's counter tells.
+    pub energy_mj: Option<f64>,
+}
+
+/// How exact a baseline is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BaselineError {
+    pub norm_error: f64,
+    pub passes: bool,
+    pub detail: String,
+}
+
+/// What a window came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Timed {
+    Measured {
+        cold: Spread,
+        warm: Option<Spread>,
+        suspicion: Option<(Suspicion, String)>,
+    },
+    /// Nothing can be said of this window; its round is void.
+    Void(String),
+    /// The candidate's outputs were wrong, or it did not end.
+    Failed(Verdict),
+    /// The baseline cannot be run here.
+    NotAvailable(String),
+}
+
+impl WindowRecord {
+    /// The median with a cold cache, in nanoseconds.
+    #[must_use]
+    pub fn median_ns(&self) -> Option<f64> {
+        match &self.timed {
+            Timed::Measured { cold, .. } => Some(cold.median_ns),
+            Timed::Void(_) | Timed::Failed(_) | Timed::NotAvailable(_) => None,
+        }
+    }
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    Rebuild,
+    /// The group with this index.
+    Trials(usize),
+    Check(Check),
+    Pilot {
+        case: String,
+        baseline: BaselineId,
+    },
+    Window {
+        case: String,
+        round: u32,
+        position: u32,
+        subject: Subject,
+    },
+    /// Nothing: [`conclude`] says what was found.
+    Done,
+}
+
+/// The next step after `entries`, in the order in which they were made.
+#[must_use]
+pub fn next_step(protocol: &Protocol, entries: &[Entry]) -> Step {
+    if conclusion::failure(entries).is_some() {
+        return Step::Done;
+    }
+    if !entries.iter().any(|entry| matches!(entry, Entry::Rebuilt { .. })) {
+        return Step::Rebuild;
+    }
+    if let Some(index) = protocol.groups.iter().position(|group| !has_group(entries, group)) {
+        return Step::Trials(index);
+    }
+    let checked = |wanted: &Check| {
+        entries.iter().any(|entry| matches!(entry, Entry::Checked { check, .. } if check == wanted))
+    };
+    if let Some(check) = protocol.checks.iter().find(|check| !checked(check)) {
+        return Step::Check(*check);
+    }
+    for case in &protocol.cases {
+        let piloted = |baseline: &BaselineId| pilot_of(entries, &case.case, baseline).is_some();
+        if let Some(baseline) = protocol.baselines.iter().find(|baseline| !piloted(baseline)) {
+            return Step::Pilot { case: case.case.clone(), baseline: baseline.clone() };
+        }
+    }
+    next_window(protocol, entries)
+}
+
+fn has_group(entries: &[Entry], group: &str) -> bool {
+    entries.iter().any(|entry| matches!(entry, Entry::Trials(record) if record.group == *group))
+}
+
+pub(crate) fn pilot_of<'a>(
+    entries: &'a [Entry],
+    case: &str,
+    baseline: &BaselineId,
+) -> Option<&'a WindowRecord> {
+    entries.iter().find_map(|entry| match entry {
+        Entry::Pilot(record) => {
+            let same = matches!(&record.subject, Subject::Baseline(other) if other == baseline);
+            (same && record.case == case).then_some(record)
+        }
+        Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Checked { .. } | Entry::Window(_) => None,
+    })
+}
+
+/// The baselines that enter the rounds: the fastest that counts for the class, by the pilot, and
+/// every other within 5 % of it. Empty where none could be timed.
+#[must_use]
+pub fn joined(protocol: &Protocol, entries: &[Entry]) -> Vec<BaselineId> {
+    let class = conclusion::compared_class(protocol, entries);
+    let counts = protocol.baselines.iter().filter(|baseline| baseline.admissible_for(class));
+    let time = |baseline: &BaselineId| -> Option<f64> {
+        let cases = protocol.cases.iter().map(|case| {
+            let record = pilot_of(entries, &case.case, baseline)?;
+            Some(case.weight * record.median_ns()?)
+        });
+        cases.sum()
+    };
+    let mut timed: Vec<(f64, &BaselineId)> =
+        counts.filter_map(|baseline| Some((time(baseline)?, baseline))).collect();
+    timed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let fastest = timed.first().map_or(0.0, |(time, _)| *time);
+    let near = timed.into_iter().take_while(|(time, _)| *time <= JOINING_SHARE_MAX * fastest);
+    near.map(|(_, baseline)| baseline.clone()).collect()
+}
+
+/// Who is timed in one round of one case, in order: each subject twice, as a palindrome, so that a
+/// drift over the round cancels.
+#[must_use]
+pub fn sequence(joined: &[BaselineId]) -> Vec<Subject> {
+    let there =
+        std::iter::once(Subject::Candidate).chain(joined.iter().cloned().map(Subject::Baseline));
+    let there: Vec<Subject> = there.collect();
+    there.iter().chain(there.iter().rev()).cloned().collect()
+}
+
+fn next_window(protocol: &Protocol, entries: &[Entry]) -> Step {
+    let joined = joined(protocol, entries);
+    if joined.is_empty() || protocol.cases.is_empty() {
+        return Step::Done;
+    }
+    let rounds = conclusion::rounds(protocol, entries, &joined);
+    let sequence = sequence(&joined);
+    if let Some((case, position)) = rounds.open {
+        let subject = sequence[position as usize % sequence.len()].clone();
+        return Step::Window { case, round: rounds.current, position, subject };
+    }
+    // All joined baselines must be decided: the claim is against the fastest of them.
+    let undecided = rounds.logs.values().any(|logs| {
+        let compared = compare(logs, rounds.void, protocol.rounds_max, protocol.confidence);
+        compared == Compared::MoreRounds
+    });
+    if !undecided {
+        return Step::Done;
+    }
+    let case = protocol.cases[0].case.clone();
+    let subject = sequence[0].clone();
+    Step::Window { case, round: rounds.current + 1, position: 0, subject }
+}

@@ -1,0 +1,383 @@
+//! What the entries of an acceptance mean.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Check, Entry, Found, Protocol, Subject, Timed, WindowRecord, joined, sequence};
+use crate::baseline::BaselineId;
+use crate::comparison::{Compared, Comparison, Interval, Suspicion, compare};
+use crate::limits::AUDITED_RATIO_MIN;
+use crate::task::spec::Precision;
+use crate::verdict::{Reason, Verdict};
+
+/// How far a number can be trusted; always printed beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// From the search stage: it steers and says nothing.
+    Searched,
+    /// A few windows side by side.
+    Measured,
+    /// A full acceptance; provisional until somebody else gets it too.
+    Claimed,
+    /// Reproduced by another process on another day or another card of the model.
+    Confirmed,
+}
+
+impl Tier {
+    /// The name, as in files and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Searched => "searched",
+            Self::Measured => "measured",
+            Self::Claimed => "claimed",
+            Self::Confirmed => "confirmed",
+        }
+    }
+}
+
+/// A candidate against one baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Against {
+    pub baseline: BaselineId,
+    pub comparison: Comparison,
+    pub interval: Interval,
+    /// Weighted times over the cases, geometric means over the rounds, in nanoseconds.
+    pub candidate_ns: f64,
+    pub baseline_ns: f64,
+}
+
+/// One case of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseTime {
+    pub case: String,
+    pub weight: f64,
+    pub candidate_ns: f64,
+    pub baseline_ns: f64,
+}
+
+/// A speed-up that is shown: only from a correct kernel that is faster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Against the fastest baseline in the rounds.
+    pub against: Against,
+    pub cases: Vec<CaseTime>,
+    /// The weaker of the declared and the measured precision class.
+    pub class: Precision,
+    pub deterministic: bool,
+    /// False when the only baselines are kernels of ours: then it is no speed-up over a framework.
+    pub over_framework: bool,
+    /// Lasting states of the card that both sides were measured in.
+    pub steady: Vec<String>,
+    /// What was not looked at, with the reason.
+    pub not_available: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+/// What an acceptance came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conclusion {
+    pub verdict: Verdict,
+    /// Against each joined baseline, the fastest first.
+    pub against: Vec<Against>,
+    /// Against the fastest; `None` where nothing was compared.
+    pub comparison: Option<Comparison>,
+    pub claim: Option<Claim>,
+    /// Why there is no claim, in numbers, with the command that helps.
+    pub cause: String,
+}
+
+/// The rounds so far.
+pub(super) struct Rounds {
+    /// Number of the last round that was begun; 0 before the first.
+    pub(super) current: u32,
+    /// The window that the current round lacks next.
+    pub(super) open: Option<(String, u32)>,
+    pub(super) void: u32,
+    /// Log ratios of the valid rounds, by baseline.
+    pub(super) logs: BTreeMap<BaselineId, Vec<f64>>,
+    /// Log times of the candidate and of the baseline in each valid round.
+    times: BTreeMap<BaselineId, Vec<[f64; 2]>>,
+    void_reasons: Vec<String>,
+}
+
+/// The first entry that rejects the candidate.
+pub(super) fn failure(entries: &[Entry]) -> Option<Verdict> {
+    entries.iter().find_map(|entry| match entry {
+        Entry::Rebuilt { same: false } => {
+            let detail = "compiling the same source again gave another program";
+            Some(Verdict::failed(Reason::State, detail))
+        }
+        Entry::Rebuilt { same: true } | Entry::Pilot(_) => None,
+        Entry::Trials(record) => (!record.verdict.is_correct()).then(|| record.verdict.clone()),
+        Entry::Checked { check, found: Found::Fails { reason, detail } } => {
+            Some(Verdict::failed(*reason, format!("{check:?}: {detail}").to_lowercase()))
+        }
+        Entry::Checked {
+            found:
+                Found::Clean
+                | Found::Audits { .. }
+                | Found::Notes { .. }
+                | Found::NotAvailable { .. },
+            ..
+        } => None,
+        Entry::Window(record) => match &record.timed {
+            Timed::Failed(verdict) => Some(verdict.clone()),
+            Timed::Measured { .. } | Timed::Void(_) | Timed::NotAvailable(_) => None,
+        },
+    })
+}
+
+/// The class that the candidate is compared in.
+pub(super) fn compared_class(protocol: &Protocol, entries: &[Entry]) -> Precision {
+    let measured = entries.iter().filter_map(|entry| match entry {
+        Entry::Trials(record) => record.class,
+        Entry::Rebuilt { .. } | Entry::Checked { .. } | Entry::Pilot(_) | Entry::Window(_) => None,
+    });
+    measured.fold(protocol.class, Precision::max)
+}
+
+pub(super) fn rounds(protocol: &Protocol, entries: &[Entry], joined: &[BaselineId]) -> Rounds {
+    let windows = || {
+        entries.iter().filter_map(|entry| match entry {
+            Entry::Window(record) => Some(record),
+            Entry::Rebuilt { .. } | Entry::Trials(_) => None,
+            Entry::Checked { .. } | Entry::Pilot(_) => None,
+        })
+    };
+    let current = windows().map(|record| record.round).max().unwrap_or(0);
+    let mut rounds = Rounds {
+        current,
+        open: None,
+        void: 0,
+        logs: joined.iter().map(|baseline| (baseline.clone(), Vec::new())).collect(),
+        times: BTreeMap::new(),
+        void_reasons: Vec::new(),
+    };
+    for round in 1..=current {
+        let of_round: Vec<_> = windows().filter(|record| record.round == round).collect();
+        rounds.add(protocol, joined, &of_round);
+    }
+    rounds
+}
+
+impl Rounds {
+    fn add(&mut self, protocol: &Protocol, joined: &[BaselineId], windows: &[&WindowRecord]) {
+        let void = windows.iter().find_map(|record| match &record.timed {
+            Timed::Void(why) | Timed::NotAvailable(why) => Some(why.clone()),
+            Timed::Measured { .. } | Timed::Failed(_) => None,
+        });
+        if let Some(why) = void {
+            self.void += 1;
+            self.void_reasons.push(why);
+            return;
+        }
+        let places = sequence(joined).len() as u32;
+        for case in &protocol.cases {
+            let done = windows.iter().filter(|record| record.case == case.case).count() as u32;
+            if done < places {
+                self.open = Some((case.case.clone(), done));
+                return;
+            }
+        }
+        let candidate = weighted_log(protocol, windows, &Subject::Candidate);
+        for baseline in joined {
+            let subject = Subject::Baseline(baseline.clone());
+            let time = weighted_log(protocol, windows, &subject);
+            self.logs.entry(baseline.clone()).or_default().push(time - candidate);
+            self.times.entry(baseline.clone()).or_default().push([candidate, time]);
+        }
+    }
+}
+
+/// Log of the weighted time over the cases; a case's time is the geometric mean of its two windows.
+fn weighted_log(protocol: &Protocol, windows: &[&WindowRecord], subject: &Subject) -> f64 {
+    let of_case = |case: &str| {
+        let own = windows.iter().filter(|it| it.case == case && it.subject == *subject);
+        mean_log(own.filter_map(|record| record.median_ns()))
+    };
+    let weighted = protocol.cases.iter().map(|case| case.weight * of_case(&case.case).exp());
+    weighted.sum::<f64>().ln()
+}
+
+fn mean_log(times: impl Iterator<Item = f64>) -> f64 {
+    let logs: Vec<f64> = times.map(f64::ln).collect();
+    logs.iter().sum::<f64>() / logs.len() as f64
+}
+
+/// What the entries of a finished acceptance mean.
+#[must_use]
+pub fn conclude(protocol: &Protocol, entries: &[Entry]) -> Conclusion {
+    if let Some(verdict) = failure(entries) {
+        let cause = format!("{verdict}: {}", verdict.detail);
+        return Conclusion { verdict, against: Vec::new(), comparison: None, claim: None, cause };
+    }
+    let joined = joined(protocol, entries);
+    let rounds = rounds(protocol, entries, &joined);
+    let mut against: Vec<Against> =
+        joined.iter().filter_map(|baseline| one(protocol, &rounds, baseline)).collect();
+    against.sort_by(|a, b| a.baseline_ns.total_cmp(&b.baseline_ns));
+    let fastest = against.first().cloned();
+    let comparison = fastest.as_ref().map(|fastest| match suspicion(entries, fastest) {
+        Some((suspicion, _)) => Comparison::Suspect(suspicion),
+        None => fastest.comparison,
+    });
+    let cause = cause(entries, &rounds, fastest.as_ref(), comparison);
+    let claim = fastest
+        .filter(|_| comparison == Some(Comparison::Faster))
+        .map(|fastest| claim(protocol, entries, fastest));
+    Conclusion { verdict: Verdict::correct(), against, comparison, claim, cause }
+}
+
+fn one(protocol: &Protocol, rounds: &Rounds, baseline: &BaselineId) -> Option<Against> {
+    let logs = rounds.logs.get(baseline)?;
+    let times = rounds.times.get(baseline).map(Vec::as_slice).unwrap_or_default();
+    let compared = compare(logs, rounds.void, protocol.rounds_max, protocol.confidence);
+    let Compared::Decided { comparison, interval } = compared else { return None };
+    let mean = |side: usize| {
+        let sum: f64 = times.iter().map(|pair| pair[side]).sum();
+        // 0 where no round gave a time.
+        if times.is_empty() { 0.0 } else { (sum / times.len() as f64).exp() }
+    };
+    let baseline = baseline.clone();
+    Some(Against { baseline, comparison, interval, candidate_ns: mean(0), baseline_ns: mean(1) })
+}
+
+/// What a person has to look at before anything is claimed.
+fn suspicion(entries: &[Entry], fastest: &Against) -> Option<(Suspicion, String)> {
+    let of_entries = entries.iter().find_map(|entry| match entry {
+        Entry::Checked { check, found: Found::Audits { detail } } => {
+            Some((Suspicion::Audit, format!("{check:?}: {detail}")))
+        }
+        Entry::Window(WindowRecord {
+            subject: Subject::Candidate,
+            timed: Timed::Measured { suspicion, .. },
+            ..
+        }) => suspicion.clone(),
+        Entry::Checked { .. } | Entry::Window(_) => None,
+        Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Pilot(_) => None,
+    });
+    of_entries.or_else(|| {
+        let ratio = fastest.interval.ratio();
+        let why = "no sanitizer looked at it";
+        let unaudited = ratio > AUDITED_RATIO_MIN && !sanitized(entries);
+        unaudited.then(|| (Suspicion::Audit, format!("{ratio:.1} times faster, and {why}")))
+    })
+}
+
+/// True when a tool that watches every access found nothing.
+fn sanitized(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| match entry {
+        Entry::Checked { check: Check::Memcheck | Check::Simulator, found: Found::Clean } => true,
+        Entry::Checked { .. } | Entry::Rebuilt { .. } | Entry::Trials(_) => false,
+        Entry::Pilot(_) | Entry::Window(_) => false,
+    })
+}
+
+fn claim(protocol: &Protocol, entries: &[Entry], against: Against) -> Claim {
+    let baseline = Subject::Baseline(against.baseline.clone());
+    let time = |case: &str, subject: &Subject| {
+        let windows = entries.iter().filter_map(|entry| match entry {
+            Entry::Window(record) if record.case == case && record.subject == *subject => {
+                record.median_ns()
+            }
+            Entry::Window(_) | Entry::Rebuilt { .. } | Entry::Trials(_) => None,
+            Entry::Checked { .. } | Entry::Pilot(_) => None,
+        });
+        mean_log(windows).exp()
+    };
+    let case = |case: &super::WeightedCase| CaseTime {
+        case: case.case.clone(),
+        weight: case.weight,
+        candidate_ns: time(&case.case, &Subject::Candidate),
+        baseline_ns: time(&case.case, &baseline),
+    };
+    Claim {
+        cases: protocol.cases.iter().map(case).collect(),
+        class: compared_class(protocol, entries),
+        deterministic: entries
+            .iter()
+            .all(|entry| !matches!(entry, Entry::Trials(record) if !record.deterministic)),
+        over_framework: against.baseline.is_framework(),
+        against,
+        steady: steady(entries),
+        not_available: said(entries, &|found| match found {
+            Found::NotAvailable { why } => Some(why.clone()),
+            Found::Clean | Found::Fails { .. } | Found::Audits { .. } | Found::Notes { .. } => None,
+        }),
+        notes: said(entries, &|found| match found {
+            Found::Notes { detail } => Some(detail.clone()),
+            Found::Clean | Found::Fails { .. } | Found::Audits { .. } => None,
+            Found::NotAvailable { .. } => None,
+        }),
+    }
+}
+
+fn said(entries: &[Entry], what: &dyn Fn(&Found) -> Option<String>) -> Vec<String> {
+    let said = entries.iter().filter_map(|entry| match entry {
+        Entry::Checked { check, found } => what(found).map(|text| format!("{check:?}: {text}")),
+        Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Pilot(_) | Entry::Window(_) => None,
+    });
+    said.collect()
+}
+
+fn steady(entries: &[Entry]) -> Vec<String> {
+    let mut states: Vec<String> = Vec::new();
+    for entry in entries {
+        if let Entry::Window(record) = entry {
+            states.extend(record.steady.iter().cloned());
+        }
+    }
+    states.sort();
+    states.dedup();
+    states
+}
+
+/// Why there is no claim, with the command that helps.
+fn cause(
+    entries: &[Entry],
+    rounds: &Rounds,
+    fastest: Option<&Against>,
+    comparison: Option<Comparison>,
+) -> String {
+    let (Some(fastest), Some(comparison)) = (fastest, comparison) else {
+        return match rounds.void_reasons.first() {
+            Some(why) => format!("no round gave a time: {why}"),
+            None => "no baseline could be timed here, so there is nothing to compare with; \
+                     install PyTorch, or name a baseline in the task"
+                .to_owned(),
+        };
+    };
+    let interval = fastest.interval;
+    let against = format!("{} against {}", interval.describe(), fastest.baseline);
+    match comparison {
+        Comparison::Faster => String::new(),
+        Comparison::Same => format!("as fast within 3 %: {against}"),
+        Comparison::Slower => format!("slower: {against}"),
+        Comparison::Noisy => {
+            let void = rounds.void_reasons.len();
+            let half = 100.0 * interval.half_width.min(9.99);
+            let first = rounds.void_reasons.first().map(|why| format!(" ({why})"));
+            format!(
+                "half-width {half:.1} % after {} rounds, {void} void{}: {against}; try accept \
+                 --rounds 15 on an idle machine",
+                interval.rounds,
+                first.unwrap_or_default()
+            )
+        }
+        Comparison::Suspect(kind) => {
+            let why = suspicion(entries, fastest).map(|(_, why)| why).unwrap_or_default();
+            let help = match kind {
+                Suspicion::Physics => "check the task's bytes and flops with task check --roofline",
+                Suspicion::Audit => "read the kernel; review has it until then",
+            };
+            format!("{why}; {help} ({against})")
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Shapes that nobody was shown: drawn from the task's ranges, inside the plan's domain.
+//!
+//! Four kinds take turns, so that any three in a row differ: primes in every dimension, very small,
+//! large, and anything. Start at [`draw`].
+
+use std::collections::BTreeMap;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+use crate::inputs::MasterSeed;
+use crate::limits::HIDDEN_TRIES_MAX;
+use crate::task::spec::{Place, TaskSpec};
+
+/// Dimensions with their extents.
+pub type Dims = BTreeMap<String, i64>;
+
+/// What a hidden shape is there to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShapeKind {
+    /// A prime in every dimension whose range has one.
+    Prime,
+    /// Below one tile.
+    Small,
+    /// As large as may be.
+    Large,
+    Any,
+}
+
+impl ShapeKind {
+    const TURNS: [Self; 4] = [Self::Prime, Self::Small, Self::Any, Self::Large];
+}
+
+/// A shape that was drawn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HiddenShape {
+    pub kind: ShapeKind,
+    pub dims: Dims,
+}
+
+/// Draws up to `count` distinct shapes of at most `bytes_max` bytes in all tensors together, none of
+/// them public, for which `admits` is true. Fewer come where the domain leaves fewer.
+#[must_use]
+pub fn draw(
+    spec: &TaskSpec,
+    place: Place,
+    bytes_max: u64,
+    seed: &MasterSeed,
+    count: usize,
+    admits: &dyn Fn(&Dims) -> bool,
+) -> Vec<HiddenShape> {
+    let mut random = ChaCha8Rng::from_seed(seed.derive("hidden-shapes").0);
+    let bytes_max = bytes_max.min(spec.hidden.bytes_max);
+    let mut found: Vec<HiddenShape> = Vec::new();
+    for _ in 0..HIDDEN_TRIES_MAX {
+        if found.len() == count {
+            break;
+        }
+        let kind = ShapeKind::TURNS[found.len() % ShapeKind::TURNS.len()];
+        // A kind that the domain excludes must not use up all tries.
+        let kind = if random.next_u32() % 8 == 0 { ShapeKind::Any } else { kind };
+        let Some(dims) = shape(spec, place, kind, &mut random) else { continue };
+        let known = spec.cases.iter().any(|case| case.dims == dims)
+            || found.iter().any(|shape| shape.dims == dims);
+        let fits = tensor_bytes(spec, &dims).is_some_and(|bytes| bytes <= bytes_max);
+        if !known && fits && admits(&dims) {
+            found.push(HiddenShape { kind, dims });
+        }
+    }
+    found
+}
+
+/// Bytes of all inputs and outputs; `None` where a tensor has no size.
+#[must_use]
+pub fn tensor_bytes(spec: &TaskSpec, dims: &Dims) -> Option<u64> {
+    let inputs = spec.inputs.iter().map(|it| (it.dtype, &it.shape));
+    let outputs = spec.outputs.iter().map(|it| (it.dtype, &it.shape));
+    inputs.chain(outputs).try_fold(0u64, |sum, (dtype, shape)| {
+        sum.checked_add(TaskSpec::tensor_bytes(dtype, shape, dims).ok()?)
+    })
+}
+
+fn shape(spec: &TaskSpec, place: Place, kind: ShapeKind, random: &mut ChaCha8Rng) -> Option<Dims> {
+    let extent = |dim: &String| {
+        let own = || spec.hidden.ranges.get(dim);
+        let range = match place {
+            Place::Gpu => own(),
+            Place::Sim => spec.hidden.sim.get(dim).or_else(own),
+        };
+        let [low, high] = *range?;
+        Some((dim.clone(), drawn_extent(kind, low, high, random)))
+    };
+    spec.dims.iter().map(extent).collect()
+}
+
+/// Log-uniform in the part of low..=high that the kind is about.
+fn drawn_extent(kind: ShapeKind, low: i64, high: i64, random: &mut ChaCha8Rng) -> i64 {
+    let share = f64::from(random.next_u32()) / f64::from(u32::MAX);
+    let (from, to) = match kind {
+        ShapeKind::Small => (0.0, 0.3),
+        ShapeKind::Large => (0.7, 1.0),
+        ShapeKind::Prime | ShapeKind::Any => (0.0, 1.0),
+    };
+    let (log_low, log_high) = ((low as f64).ln(), (high as f64).ln());
+    let at = log_low + (from + (to - from) * share) * (log_high - log_low);
+    let extent = (at.exp().round() as i64).clamp(low, high);
+    match kind {
+        ShapeKind::Prime => prime_near(extent, low, high).unwrap_or(extent),
+        ShapeKind::Small | ShapeKind::Large | ShapeKind::Any => extent,
+    }
+}
+
+/// The next odd prime downwards, else upwards, within the range.
+fn prime_near(extent: i64, low: i64, high: i64) -> Option<i64> {
+    // Gaps between primes of this size are far below this.
+    const GAP: i64 = 1 << 10;
+    let odd_prime = |value: &i64| *value > 2 && is_prime(*value);
+    let mut below = (low.max(extent - GAP)..=extent).rev();
+    below.find(odd_prime).or_else(|| (extent..=high.min(extent + GAP)).find(odd_prime))
+}
+
+/// True for primes; exact for every extent that a tensor can have.
+#[must_use]
+pub fn is_prime(value: i64) -> bool {
+    value > 1 && (2..).take_while(|d| d * d <= value).all(|d| value % d != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Dims, ShapeKind, draw, is_prime, tensor_bytes};
+    use crate::inputs::MasterSeed;
+    use crate::task::spec::Place;
+    use crate::task::tests::softmax;
+
+    #[test]
+    fn shapes_are_distinct_hidden_and_of_every_kind() {
+        let task = softmax();
+        let shapes = draw(&task.spec, Place::Gpu, 1 << 28, &MasterSeed([5; 32]), 8, &|_| true);
+        assert_eq!(shapes.len(), 8);
+        for (index, shape) in shapes.iter().enumerate() {
+            assert!(tensor_bytes(&task.spec, &shape.dims).unwrap() <= 1 << 28);
+            assert!(task.spec.cases.iter().all(|case| case.dims != shape.dims));
+            assert!(shapes[..index].iter().all(|other| other.dims != shape.dims));
+            let [low, high] = task.spec.hidden.ranges["cols"];
+            assert!((low..=high).contains(&shape.dims["cols"]));
+        }
+        let primes = shapes.iter().filter(|shape| shape.kind == ShapeKind::Prime);
+        let mut primes = primes.flat_map(|shape| shape.dims.values());
+        assert!(primes.all(|extent| is_prime(*extent)));
+        let other = draw(&task.spec, Place::Gpu, 1 << 28, &MasterSeed([6; 32]), 8, &|_| true);
+        assert_ne!(shapes, other);
+        let sim = draw(&task.spec, Place::Sim, 1 << 28, &MasterSeed([5; 32]), 8, &|_| true);
+        let [_, high] = task.spec.hidden.sim["cols"];
+        assert!(sim.iter().all(|shape| shape.dims["cols"] <= high));
+    }
+
+    #[test]
+    fn a_domain_narrows_what_is_drawn_down_to_nothing() {
+        let task = softmax();
+        let admitted = |admits: &dyn Fn(&Dims) -> bool| {
+            draw(&task.spec, Place::Gpu, 1 << 28, &MasterSeed([5; 32]), 4, admits)
+        };
+        let fours = admitted(&|dims| dims["cols"] % 4 == 0);
+        assert_eq!(fours.len(), 4);
+        assert!(fours.iter().all(|shape| shape.dims["cols"] % 4 == 0));
+        assert_eq!(admitted(&|_| false), Vec::new());
+        let one = admitted(&|dims| dims["cols"] == 128 && dims["rows"] == 2);
+        assert!(one.len() <= 1);
+    }
+}
