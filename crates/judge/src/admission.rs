@@ -298,6 +298,7 @@ fn ratio(
         bound: (output.compare == Compare::Bound).then_some(bound),
         accumulation_unit: task.spec.accumulation_unit(class),
         norm_limit,
+        norm_binds: setting.distribution.tells_classes(),
         flush_denormals: task.spec.flush_denormals,
         poison: Poison::Ones,
     }
@@ -305,11 +306,11 @@ fn ratio(
     if check.nonfinite > 0 {
         return Ok(f64::MAX);
     }
-    Ok(check.worst_ratio.max(check.norm_error / norm_limit).min(f64::MAX))
+    Ok(check.worst_ratio.max(check.norm_error / check.norm_limit).min(f64::MAX))
 }
 
 /// f64 (or i64) values as the output type holds them.
-fn narrowed(dtype: Dtype, values: &[u8]) -> Vec<u8> {
+pub(crate) fn narrowed(dtype: Dtype, values: &[u8]) -> Vec<u8> {
     let width = (dtype.bits() / 8).max(1) as usize;
     let elements = values.chunks_exact(8).map(|word| {
         let bits = Dtype::F64.element_bits(word, 0).unwrap_or(0);

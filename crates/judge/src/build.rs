@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pipeline::build::{BuildFacts, Diagnostic, Severity};
 use pipeline::candidate::{Candidate, build_id};
+use pipeline::defence::Defence;
 use pipeline::digest::Digest;
 use pipeline::gate::gate;
 use pipeline::task::Task;
@@ -46,7 +47,9 @@ impl Judge {
         let mut build = self.compile(&candidate.source, tunables, &names, cancel)?;
         if let Some(facts) = &build.facts {
             let rejections = gate(facts, &candidate.plan, task);
-            build.verdict = rejections.first().map(|first| first.verdict());
+            let gated = self.config.policy.has(Defence::E);
+            let mut counts = rejections.iter().filter(|it| gated || it.reason != Reason::Static);
+            build.verdict = counts.next().map(|first| first.verdict());
         }
         Ok(build)
     }

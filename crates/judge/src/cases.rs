@@ -11,7 +11,7 @@ use pipeline::inputs::{Distribution, InputStream, MasterSeed};
 use pipeline::scope::Scope;
 use pipeline::task::Task;
 use pipeline::task::signature::reference_outputs;
-use pipeline::task::spec::{Input, Role, TaskSpec};
+use pipeline::task::spec::{Input, Role, TaskSpec, extents};
 use rayon::prelude::*;
 use sandbox::wire::Slice;
 use sandbox::{CancelFlag, Memfd};
@@ -102,7 +102,11 @@ pub(crate) fn drawn_inputs(
         let mut map = tensors.memfd.map_mut()?;
         for input in &task.spec.inputs {
             let parameter = role_parameter(input, dims).map_err(broken)?;
-            let stream = InputStream::new(master, distribution, input, parameter);
+            let mut stream = InputStream::new(master, distribution, input, parameter);
+            let shape = extents(&input.shape, dims).map_err(|error| broken(error.to_string()))?;
+            if let [.., _, columns] = shape[..] {
+                stream = stream.with_row(columns);
+            }
             let (offset, bytes) = tensors.places[&input.name];
             draw(&stream, input.dtype, &mut map[offset as usize..(offset + bytes) as usize]);
         }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use pipeline::build::BuildFacts;
 use pipeline::candidate::Candidate;
+use pipeline::defence::Defence;
 use pipeline::gate::{Integers, check_values};
 use pipeline::hardware::HardwareSheet;
 use pipeline::launch::{LaunchError, ResolvedPlan};
@@ -19,7 +20,7 @@ use pipeline::verdict::{Reason, Verdict};
 use sandbox::CancelFlag;
 use sandbox::wire::{RunReport, WindowResult};
 
-use crate::decide::{case_report, case_reports, verdict_of};
+use crate::decide::{case_report, case_reports, forgiven, verdict_of};
 use crate::headline::{Concluded, Headline};
 use crate::trials::Trial;
 use crate::{Build, Judge, JudgeError, RunSeed};
@@ -78,7 +79,8 @@ impl Judge {
         };
         let mut notes = resolved.notes;
         let started = Instant::now();
-        let trials = self.prepare_trials(evaluation, resolved.plans, cancel)?;
+        let specs = self.search_trials(evaluation, resolved.plans);
+        let trials = self.prepare_trials(evaluation, specs, cancel)?;
         let headline = self.headline(evaluation, cancel)?;
         let mut cost = vec![part("inputs and reference", started)];
         let ran = self.run_candidate(evaluation, facts, &trials, &headline, cancel)?;
@@ -97,6 +99,10 @@ impl Judge {
                 Some(end)
             }
         };
+        let early = early.filter(|_| self.config.policy.has(Defence::H));
+        if !self.config.policy.has(Defence::H) {
+            forgiven(&mut found.cases);
+        }
         let by_cases = || (verdict_of(&found.cases), ran.repeatable);
         let (verdict, repeatable) = early.unwrap_or_else(by_cases);
         let score = if verdict.is_correct() { found.score } else { Score::None };
@@ -127,7 +133,9 @@ impl Judge {
             }
             (Headline::Untimed(why), _, _) => self.untimed(evaluation, why),
             // A case before it failed.
-            (Headline::Counted(_) | Headline::Timed(_), _, _) => Concluded::default(),
+            (Headline::Counted(_) | Headline::Timed(_) | Headline::Left, _, _) => {
+                Concluded::default()
+            }
         };
         if let Some((record, _)) = &mut found.gpu {
             record.cost.extend(run.cost);
@@ -167,7 +175,7 @@ impl Judge {
     }
 
     /// True for cases that run in full: on a GPU every one but the headline, which is timed.
-    fn runs_here(&self, case: &Case) -> bool {
+    pub(crate) fn runs_here(&self, case: &Case) -> bool {
         match self.config.gpus {
             None => case.on.contains(&Place::Sim),
             Some(_) => case.on.contains(&Place::Gpu) && case.name != HEADLINE,
@@ -225,7 +233,7 @@ pub(crate) fn part(name: &str, started: Instant) -> PartCost {
     PartCost { part: name.to_owned(), ms: 1e3 * started.elapsed().as_secs_f64() }
 }
 
-fn record(sheet: &HardwareSheet, cost: Vec<PartCost>) -> GpuRecord {
+pub(crate) fn record(sheet: &HardwareSheet, cost: Vec<PartCost>) -> GpuRecord {
     GpuRecord {
         uuid: sheet.uuid.clone(),
         driver: sheet.driver.clone(),
@@ -238,7 +246,7 @@ fn record(sheet: &HardwareSheet, cost: Vec<PartCost>) -> GpuRecord {
 }
 
 /// Moves what a window told into the record of its card.
-fn note_window(record: &mut GpuRecord, window: WindowResult) {
+pub(crate) fn note_window(record: &mut GpuRecord, window: WindowResult) {
     record.before = window.before;
     record.after = window.after;
     record.cold = window.cold;

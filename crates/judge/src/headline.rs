@@ -11,7 +11,7 @@ use sandbox::{CancelFlag, Memfd};
 
 use crate::evaluate::Evaluation;
 use crate::{Judge, JudgeError};
-pub(crate) use timed::TimedHeadline;
+pub(crate) use timed::{Ranked, TimedHeadline, WindowKind};
 
 /// What is done with the headline case here.
 pub(crate) enum Headline<'a> {
@@ -20,6 +20,8 @@ pub(crate) enum Headline<'a> {
     Timed(Box<TimedHeadline<'a>>),
     /// Nothing, and why.
     Untimed(String),
+    /// This stage does not look at it.
+    Left,
 }
 
 /// What came of the headline.
@@ -39,7 +41,7 @@ impl Headline<'_> {
     pub(crate) fn sample(&self) -> Option<SampleCase> {
         match self {
             Self::Counted(sample) => sample.clone(),
-            Self::Timed(_) | Self::Untimed(_) => None,
+            Self::Timed(_) | Self::Untimed(_) | Self::Left => None,
         }
     }
 
@@ -51,14 +53,14 @@ impl Headline<'_> {
     ) -> Option<WindowRequest> {
         match self {
             Self::Timed(timed) => Some(timed.request(evaluation, first_bulk)),
-            Self::Counted(_) | Self::Untimed(_) => None,
+            Self::Counted(_) | Self::Untimed(_) | Self::Left => None,
         }
     }
 
     pub(crate) fn bulk(&self) -> Vec<&Memfd> {
         match self {
             Self::Timed(timed) => timed.bulk(),
-            Self::Counted(_) | Self::Untimed(_) => Vec::new(),
+            Self::Counted(_) | Self::Untimed(_) | Self::Left => Vec::new(),
         }
     }
 
@@ -66,7 +68,7 @@ impl Headline<'_> {
     pub(crate) fn seal(&self) -> Result<(), JudgeError> {
         match self {
             Self::Timed(timed) => timed.seal(),
-            Self::Counted(_) | Self::Untimed(_) => Ok(()),
+            Self::Counted(_) | Self::Untimed(_) | Self::Left => Ok(()),
         }
     }
 }
@@ -99,7 +101,10 @@ impl Judge {
     ) -> Result<Headline<'a>, JudgeError> {
         match &self.config.gpus {
             None => Ok(Headline::Counted(self.sample_case(evaluation))),
-            Some(gpus) => self.timed_headline(evaluation, gpus, cancel),
+            Some(gpus) => match evaluation.task.spec.headline() {
+                Some(case) => self.timed_case(evaluation, case, gpus, WindowKind::Search, cancel),
+                None => Ok(Headline::Untimed("the task has no headline".to_owned())),
+            },
         }
     }
 }

@@ -4,11 +4,15 @@
 //! and has the outputs compared in a process where the candidate never was. A bad kernel is a
 //! verdict; [`JudgeError`] means that the machine, the task's reference or this program is broken.
 
+mod accept;
 mod admission;
+mod baselines;
 mod build;
 mod case_cache;
 mod cases;
+mod checks;
 mod children;
+mod compared;
 mod decide;
 mod error;
 mod evaluate;
@@ -16,17 +20,22 @@ mod evaluator;
 mod gpu;
 mod hardware;
 mod headline;
+mod hidden;
 mod limits;
 mod on_card;
+mod policy;
+mod promote;
 mod reference;
 mod simulate;
 mod trials;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+pub use accept::Acceptance;
 pub use admission::{MutantOutcome, MutantReport, RATIO_MIN};
 pub use build::Build;
 pub use error::JudgeError;
@@ -37,6 +46,8 @@ pub use hardware::{Probing, find_gpus};
 use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
 use pipeline::inputs::{GENERATOR_VERSION, MasterSeed};
+pub use policy::JudgePolicy;
+pub use promote::Promoted;
 pub use reference::{GoldenDeviation, GoldenReport};
 pub use sandbox::CancelFlag;
 use sandbox::Memfd;
@@ -59,6 +70,7 @@ pub struct JudgeConfig {
     pub device: DeviceFacts,
     /// The cards that run them; `None` for the simulator.
     pub gpus: Option<GpuConfig>,
+    pub policy: JudgePolicy,
 }
 
 /// Evaluates candidates. Thread-safe; keeps inputs and expected outputs in sealed memory only.
@@ -112,6 +124,12 @@ impl Judge {
             references: Mutex::default(),
             jobs: Mutex::default(),
         }
+    }
+
+    /// Identity of this judge: [`judge_hash`], unless some defence is off.
+    #[must_use]
+    pub fn hash(&self) -> Digest {
+        self.config.policy.hash(judge_hash())
     }
 
     /// What the judge was made of.

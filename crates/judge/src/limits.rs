@@ -31,6 +31,24 @@ pub(crate) const DRAW_ELEMENTS: usize = 1 << 16;
 /// Tensors of one run start at a multiple of this, in bytes.
 pub(crate) const TENSOR_ALIGN: u64 = 4096;
 
+/// Hidden shapes of a promote, and what the tensors of one may take, in bytes.
+pub(crate) const PROMOTE_SHAPES: usize = 4;
+pub(crate) const HIDDEN_BYTES_GPU: u64 = 64 << 20;
+pub(crate) const HIDDEN_BYTES_SIM: u64 = 128 << 10;
+/// Hidden shapes of an acceptance, distributions at each, and runs that look for races.
+pub(crate) const ACCEPT_SHAPES: usize = 6;
+pub(crate) const ACCEPT_DISTRIBUTIONS: usize = 6;
+pub(crate) const RACES: usize = 20;
+/// Share of the tolerance that two runs on equal inputs may be apart.
+pub(crate) const SPREAD_SHARE_MAX: f64 = 0.5;
+/// A source is compiled again this long after the first time: `__TIME__` has changed by then.
+pub(crate) const REBUILD_WAIT: Duration = Duration::from_secs(2);
+/// How much faster than the incumbent a candidate must be beside it.
+pub(crate) const SIDE_BY_SIDE_TIE: f64 = 0.01;
+
+/// Room behind buffers where a test wants to see a write beside them succeed, in bytes.
+pub(crate) const SLACK_BYTES: u64 = 1 << 20;
+
 /// How long the kernels of a reference may take on a GPU, in milliseconds.
 pub(crate) const REFERENCE_LAUNCH_DEADLINE_MS: u64 = 60_000;
 /// Room for outputs that a window copies out, in bytes.

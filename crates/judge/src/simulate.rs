@@ -242,6 +242,9 @@ fn run_case(
             .collect(),
         poison: variant.poison,
         reversed: variant.reversed,
+        continues: false,
+        refills: true,
+        slack_bytes: 0,
     }
 }
 

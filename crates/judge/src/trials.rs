@@ -3,37 +3,61 @@
 use std::sync::Arc;
 
 use pipeline::build::BuildFacts;
-use pipeline::check::OutputCheck;
+use pipeline::defence::Defence;
 use pipeline::hardware::HardwareSheet;
-use pipeline::inputs::{Distribution, Poison};
+use pipeline::inputs::{Distribution, MasterSeed, Poison};
 use pipeline::launch::ResolvedPlan;
 use pipeline::report::PartCost;
-use pipeline::task::Task;
-use pipeline::task::spec::{Case, Compare, extents};
+use pipeline::task::spec::{Case, Input, Output};
 use pipeline::verdict::{Reason, Verdict};
-use sandbox::wire::{
-    InputTensor, OutputTensor, RunCase, RunEnd, RunReport, RunRequest, Slice, VerifyItem,
-    VerifyReport, VerifyRequest,
-};
-use sandbox::{CancelFlag, ChildKind, Memfd};
+use sandbox::wire::{InputTensor, OutputTensor, RunCase, RunReport, RunRequest, Slice};
+use sandbox::{CancelFlag, ChildKind};
 
 use crate::cases::{CaseData, Tensors, is_weight, output_sizes};
 use crate::children::{ChildEnd, broken_here};
+use crate::compared::Bulk;
 use crate::evaluate::Evaluation;
 use crate::headline::Headline;
-use crate::limits::{CANDIDATE_LIMITS, CANDIDATE_TRIES_MAX, VERIFY_LIMITS};
+use crate::limits::{CANDIDATE_LIMITS, CANDIDATE_TRIES_MAX, SLACK_BYTES};
 use crate::on_card::CardRun;
 use crate::reference::{EMPTY, Whose, image_memfds};
 use crate::{Judge, JudgeError};
+
+/// One run that is wanted.
+pub(crate) struct TrialSpec<'a> {
+    pub(crate) case: &'a Case,
+    pub(crate) plan: ResolvedPlan,
+    pub(crate) distribution: Distribution,
+    pub(crate) master: MasterSeed,
+    /// The values also choose the order of blocks and the place in memory.
+    pub(crate) poison: Poison,
+    /// Another call on the device of the run before.
+    pub(crate) continues: bool,
+    /// The index of a run on the same inputs, which must give the same.
+    pub(crate) twin_of: Option<usize>,
+}
 
 /// One case under one distribution, ready to run.
 pub(crate) struct Trial<'a> {
     pub(crate) case: &'a Case,
     pub(crate) distribution: Distribution,
     plan: ResolvedPlan,
-    poison: Poison,
-    data: Arc<CaseData>,
+    pub(crate) poison: Poison,
+    continues: bool,
+    pub(crate) twin_of: Option<usize>,
+    pub(crate) data: Arc<CaseData>,
+    /// What the outputs hold at first instead of poison; only with defences off.
+    initial: Option<Tensors>,
     pub(crate) outputs: Tensors,
+    /// True for the first of a list.
+    pub(crate) is_first: bool,
+}
+
+impl Trial<'_> {
+    /// True for a call that other calls came before.
+    pub(crate) fn is_later_call(&self) -> bool {
+        self.continues
+    }
 }
 
 /// What the candidate's child came to.
@@ -49,56 +73,75 @@ pub(crate) struct Ran {
     pub(crate) cost: Vec<PartCost>,
 }
 
-/// What the comparing child found: checks and hashes, one for each item.
-#[derive(Default)]
-pub(crate) struct Checks {
-    pub(crate) checks: Vec<OutputCheck>,
-    pub(crate) hashes: Vec<Option<[u64; 2]>>,
-}
-
-impl Checks {
-    /// Takes off what is about the window; the trials' part stays.
-    pub(crate) fn split_off_window(&mut self, trials: &[Trial<'_>], run: &RunReport) -> Self {
-        let pairs = trials.iter().zip(&run.runs);
-        let completed = pairs.filter(|(_, result)| result.end == RunEnd::Completed);
-        let of_trials: usize = completed.map(|(trial, _)| trial.outputs.places.len()).sum();
-        let at = of_trials.min(self.checks.len());
-        Self {
-            checks: self.checks.split_off(at),
-            hashes: self.hashes.split_off(at.min(self.hashes.len())),
-        }
-    }
-}
-
 impl Judge {
-    pub(crate) fn prepare_trials<'a>(
+    /// Both distributions of the search stage at each case. The two runs of a case find different
+    /// garbage in their outputs, and run their warps and blocks in opposite orders.
+    pub(crate) fn search_trials<'a>(
         &self,
         evaluation: &Evaluation<'a>,
         plans: Vec<(&'a Case, ResolvedPlan)>,
+    ) -> Vec<TrialSpec<'a>> {
+        let mut specs = Vec::new();
+        for (case, plan) in plans {
+            let master = evaluation.seed.master(&case.name, evaluation.index);
+            let [first, second] = self.search_pair(evaluation);
+            let garbage = Poison::Values(evaluation.index.wrapping_mul(2).wrapping_add(1));
+            for (distribution, poison) in [(first, Poison::Ones), (second, garbage)] {
+                let (plan, continues, twin_of) = (plan.clone(), false, None);
+                let spec =
+                    TrialSpec { case, plan, distribution, master, poison, continues, twin_of };
+                specs.push(spec);
+            }
+        }
+        specs
+    }
+
+    /// The two distributions of the search stage.
+    pub(crate) fn search_pair(&self, evaluation: &Evaluation<'_>) -> [Distribution; 2] {
+        if !self.config.policy.has(Defence::F) {
+            return [Distribution::Uniform; 2];
+        }
+        Distribution::search_pair(&evaluation.task.spec.family)
+    }
+
+    /// Draws inputs and computes what is expected.
+    pub(crate) fn prepare_trials<'a>(
+        &self,
+        evaluation: &Evaluation<'a>,
+        specs: Vec<TrialSpec<'a>>,
         cancel: &CancelFlag,
     ) -> Result<Vec<Trial<'a>>, JudgeError> {
         let task = evaluation.task;
         let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
-        let mut trials = Vec::new();
-        for (case, plan) in plans {
-            let master = evaluation.seed.master(&case.name, evaluation.index);
-            for (i, distribution) in
-                Distribution::search_pair(&task.spec.family).into_iter().enumerate()
-            {
-                // The two runs of a case find different garbage in their outputs, and run their
-                // warps and blocks in opposite orders.
-                let value_seed = evaluation.index.wrapping_mul(2).wrapping_add(1);
-                let poison = if i == 0 { Poison::Ones } else { Poison::Values(value_seed) };
-                let sizes = output_sizes(&task.spec, &case.dims).map_err(broken)?;
-                trials.push(Trial {
-                    case,
-                    distribution,
-                    plan: plan.clone(),
-                    poison,
-                    data: self.case_data(task, &case.dims, distribution, &master, cancel)?,
-                    outputs: Tensors::room("outputs", sizes.into_iter())?,
-                });
-            }
+        let mut trials: Vec<Trial<'a>> = Vec::new();
+        for spec in specs {
+            let TrialSpec { case, plan, distribution, poison, continues, twin_of, .. } = spec;
+            let sizes = output_sizes(&task.spec, &case.dims).map_err(broken)?;
+            let data = self.case_data(task, &case.dims, distribution, &spec.master, cancel)?;
+            let before = trials.last().filter(|_| continues).map(|trial| &trial.data);
+            // Without new contents, every call finds those of the first one.
+            let data = match before {
+                Some(before) if !self.config.policy.has(Defence::B) => Arc::clone(before),
+                Some(_) | None => data,
+            };
+            let initial = match continues {
+                true => None,
+                false => self.initial_outputs(evaluation, case, &data, &spec.master, cancel)?,
+            };
+            let outputs = Tensors::room("outputs", sizes.into_iter())?;
+            let is_first = trials.is_empty();
+            trials.push(Trial {
+                case,
+                distribution,
+                plan,
+                poison,
+                continues,
+                twin_of,
+                data,
+                initial,
+                outputs,
+                is_first,
+            });
         }
         Ok(trials)
     }
@@ -114,11 +157,9 @@ impl Judge {
         cancel: &CancelFlag,
     ) -> Result<Ran, JudgeError> {
         let image = image_memfds(evaluation.build)?;
-        let mut bulk: Vec<&Memfd> = image.iter().collect();
-        for trial in trials {
-            bulk.extend([&trial.data.inputs.memfd, &trial.outputs.memfd]);
-        }
-        let request = self.run_request(evaluation, facts, trials, headline, bulk.len() as u32);
+        let mut bulk = Bulk(image.iter().collect());
+        let request = self.run_request(evaluation, facts, trials, headline, &mut bulk);
+        let Bulk(mut bulk) = bulk;
         bulk.extend(headline.bulk());
         let run = CardRun {
             kind: ChildKind::Candidate,
@@ -142,81 +183,109 @@ impl Judge {
         })
     }
 
-    fn run_request(
+    fn run_request<'a>(
         &self,
         evaluation: &Evaluation<'_>,
         facts: &BuildFacts,
-        trials: &[Trial<'_>],
+        trials: &'a [Trial<'_>],
         headline: &Headline<'_>,
-        headline_bulk: u32,
+        bulk: &mut Bulk<'a>,
     ) -> RunRequest {
         let build = evaluation.build;
-        let in_place = &evaluation.candidate.plan.in_place;
-        let numbered = trials.iter().enumerate();
+        let runs = trials.iter().map(|trial| self.run_case(evaluation, trial, bulk)).collect();
         RunRequest {
             device: self.device_choice(None, Whose::Candidate),
             ptx: Slice { bulk: 0, offset: 0, bytes: build.ptx.len() as u64 },
             cubin: Slice { bulk: 1, offset: 0, bytes: build.cubin.len() as u64 },
             lowered_names: facts.lowered_names.clone(),
             entries: facts.entries.clone(),
-            runs: numbered
-                .map(|(i, trial)| run_case(evaluation.task, in_place, trial, 2 + 2 * i as u32))
-                .collect(),
+            runs,
             sample: headline.sample(),
-            window: headline.window_request(evaluation, headline_bulk),
+            window: headline.window_request(evaluation, bulk.0.len() as u32),
             detailed: false,
         }
     }
 
-    /// Compares the outputs of every completed run and of the window in a child of its own.
-    pub(crate) fn verify(
+    fn run_case<'a>(
         &self,
         evaluation: &Evaluation<'_>,
-        trials: &[Trial<'_>],
-        headline: &Headline<'_>,
-        run: &RunReport,
-        cancel: &CancelFlag,
-    ) -> Result<Checks, JudgeError> {
-        let mut bulk: Vec<&Memfd> = Vec::new();
-        let mut items = Vec::new();
-        for (trial, result) in trials.iter().zip(&run.runs) {
-            if result.end == RunEnd::Completed {
-                let first = bulk.len() as u32;
-                bulk.extend([&trial.outputs.memfd, &trial.data.expected.memfd]);
-                let compared = Compared {
-                    case: trial.case,
-                    outputs: &trial.outputs,
-                    expected: &trial.data.expected,
-                    poison: trial.poison,
-                };
-                items.extend(verify_items(evaluation, &compared, first)?);
-            }
-        }
-        if let (Headline::Timed(timed), Some(window)) = (headline, &run.window) {
-            let first = bulk.len() as u32;
-            bulk.extend(timed.compared_bulk());
-            items.extend(timed.verify_items(evaluation, window, first)?);
-        }
-        if items.is_empty() {
-            return Ok(Checks::default());
-        }
-        let (child, count) = ("verify", items.len());
-        let request = VerifyRequest { items };
-        match self.call(ChildKind::Verify, &request, &bulk, &VERIFY_LIMITS, None, cancel)? {
-            ChildEnd::Reported(VerifyReport { checks, hashes })
-                if checks.len() == count && hashes.len() == count =>
-            {
-                Ok(Checks { checks, hashes })
-            }
-            ChildEnd::Reported(_) => {
-                Err(JudgeError::Child { child, why: "it left out checks".to_owned() })
-            }
-            ChildEnd::TimedOut => Err(JudgeError::Child { child, why: "timed out".to_owned() }),
-            ChildEnd::Crashed(why) | ChildEnd::Killed(why) | ChildEnd::Broken(why) => {
-                Err(JudgeError::Child { child, why })
-            }
+        trial: &'a Trial<'_>,
+        bulk: &mut Bulk<'a>,
+    ) -> RunCase {
+        let policy = self.config.policy;
+        let guarded = policy.has(Defence::D);
+        let in_place = &evaluation.candidate.plan.in_place;
+        let inputs_at = bulk.index(&trial.data.inputs.memfd);
+        let input = |input: &Input| InputTensor {
+            name: input.name.clone(),
+            data: trial.data.inputs.slice(inputs_at, &input.name).unwrap_or(EMPTY),
+            writable: in_place.contains(&input.name) || !guarded,
+            weight: is_weight(input),
+        };
+        let outputs_at = bulk.index(&trial.outputs.memfd);
+        let initial = trial.initial.as_ref().map(|tensors| (tensors, bulk.index(&tensors.memfd)));
+        let output = |output: &Output| OutputTensor {
+            name: output.name.clone(),
+            dtype: output.dtype,
+            data: trial.outputs.slice(outputs_at, &output.name).unwrap_or(EMPTY),
+            initial: initial.and_then(|(tensors, at)| tensors.slice(at, &output.name)),
+        };
+        let spec = &evaluation.task.spec;
+        RunCase {
+            plan: trial.plan.clone(),
+            inputs: spec.inputs.iter().map(input).collect(),
+            outputs: spec.outputs.iter().map(output).collect(),
+            poison: trial.poison,
+            reversed: trial.poison != Poison::Ones,
+            continues: trial.continues,
+            refills: policy.has(Defence::A),
+            slack_bytes: if guarded { 0 } else { SLACK_BYTES },
         }
     }
+
+    /// What outputs hold before the first call when nothing overwrites them: where expected values
+    /// are within reach too, those of the call before; else zeros.
+    fn initial_outputs(
+        &self,
+        evaluation: &Evaluation<'_>,
+        case: &Case,
+        data: &Arc<CaseData>,
+        master: &MasterSeed,
+        cancel: &CancelFlag,
+    ) -> Result<Option<Tensors>, JudgeError> {
+        let policy = self.config.policy;
+        if policy.has(Defence::A) {
+            return Ok(None);
+        }
+        let task = evaluation.task;
+        let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
+        let sizes = output_sizes(&task.spec, &case.dims).map_err(broken)?;
+        let mut tensors = Tensors::room("initial", sizes.into_iter())?;
+        if !policy.has(Defence::D) {
+            let before = match policy.has(Defence::B) {
+                true => {
+                    let master = master.derive("the call before");
+                    self.case_data(task, &case.dims, Distribution::D1, &master, cancel)?
+                }
+                false => Arc::clone(data),
+            };
+            for output in &task.spec.outputs {
+                let (offset, _) = tensors.places[&output.name];
+                let values = narrowed(output, &before.expected)?;
+                tensors.memfd.fill(offset as usize, &values)?;
+            }
+        }
+        tensors.memfd.seal_write()?;
+        Ok(Some(tensors))
+    }
+}
+
+/// Expected values of an output in its own type.
+fn narrowed(output: &Output, expected: &Tensors) -> Result<Vec<u8>, JudgeError> {
+    let map = expected.memfd.map()?;
+    let place = expected.places.get(&format!("{}_ref", output.name));
+    let (offset, bytes) = place.copied().unwrap_or((0, 0));
+    Ok(crate::admission::narrowed(output.dtype, &map[offset as usize..(offset + bytes) as usize]))
 }
 
 fn report_or_verdict(end: ChildEnd<RunReport>) -> Result<RunReport, (Verdict, bool)> {
@@ -237,69 +306,4 @@ fn report_or_verdict(end: ChildEnd<RunReport>) -> Result<RunReport, (Verdict, bo
             Err((Verdict::failed(Reason::Crash, detail), false))
         }
     }
-}
-
-fn run_case(task: &Task, in_place: &[String], trial: &Trial<'_>, first_bulk: u32) -> RunCase {
-    let input = |input: &pipeline::task::spec::Input| InputTensor {
-        name: input.name.clone(),
-        data: trial.data.inputs.slice(first_bulk, &input.name).unwrap_or(EMPTY),
-        writable: in_place.contains(&input.name),
-        weight: is_weight(input),
-    };
-    let output = |output: &pipeline::task::spec::Output| OutputTensor {
-        name: output.name.clone(),
-        dtype: output.dtype,
-        data: trial.outputs.slice(first_bulk + 1, &output.name).unwrap_or(EMPTY),
-        initial: None,
-    };
-    RunCase {
-        plan: trial.plan.clone(),
-        inputs: task.spec.inputs.iter().map(input).collect(),
-        outputs: task.spec.outputs.iter().map(output).collect(),
-        poison: trial.poison,
-        reversed: trial.poison != Poison::Ones,
-    }
-}
-
-/// Outputs to compare with what is expected at a case.
-pub(crate) struct Compared<'a> {
-    pub(crate) case: &'a Case,
-    /// Its memfd has the given index in the request, that of `expected` the next one.
-    pub(crate) outputs: &'a Tensors,
-    pub(crate) expected: &'a Tensors,
-    pub(crate) poison: Poison,
-}
-
-pub(crate) fn verify_items(
-    evaluation: &Evaluation<'_>,
-    compared: &Compared<'_>,
-    first_bulk: u32,
-) -> Result<Vec<VerifyItem>, JudgeError> {
-    let spec = &evaluation.task.spec;
-    let precision = evaluation.candidate.plan.precision;
-    let broken = |error: pipeline::task::spec::SpecError| JudgeError::Reference {
-        task: spec.name.clone(),
-        why: error.to_string(),
-    };
-    let item = |output: &pipeline::task::spec::Output| {
-        let expected = compared.expected;
-        let bound = expected.slice(first_bulk + 1, &format!("{}_bound", output.name));
-        Ok(VerifyItem {
-            name: output.name.clone(),
-            dtype: output.dtype,
-            compare: output.compare,
-            extents: extents(&output.shape, &compared.case.dims).map_err(broken)?,
-            got: compared.outputs.slice(first_bulk, &output.name).unwrap_or(EMPTY),
-            reference: expected
-                .slice(first_bulk + 1, &format!("{}_ref", output.name))
-                .unwrap_or(EMPTY),
-            bound: bound.filter(|_| output.compare == Compare::Bound),
-            accumulation_unit: spec.accumulation_unit(precision),
-            norm_limit: spec.norm_limit(precision),
-            flush_denormals: spec.flush_denormals,
-            poison: compared.poison,
-            hash_key: None,
-        })
-    };
-    spec.outputs.iter().map(item).collect()
 }

@@ -57,6 +57,8 @@ pub enum Check {
     Racecheck,
     /// The trials again on the simulator.
     Simulator,
+    /// Timers that the kernel reads.
+    Timers,
     /// Kernels of the plan without which the outputs are the same.
     DeadSteps,
     /// Calls that get faster or slower as their number grows.

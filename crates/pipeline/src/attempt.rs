@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::build::Diagnostic;
+use crate::promotion::Promotion;
 use crate::report::{Report, Score};
 use crate::verdict::Verdict;
 
@@ -109,7 +110,10 @@ pub struct Attempt {
     /// The reply, for malformed ones; capped where shown.
     pub reply: String,
     pub diagnostics: Vec<Diagnostic>,
+    /// What the public cases showed.
     pub report: Option<Report>,
+    /// What the hidden ones did, where it came that far.
+    pub promotion: Option<Promotion>,
 }
 
 /// A candidate's texts as they were stored.
@@ -130,9 +134,14 @@ impl Attempt {
     }
 }
 
-/// The best correct attempt: the first of those that no other improves on.
+/// The best correct attempt: the first of those that no other improves on. One that was not faster
+/// beside the incumbent is none of them.
 #[must_use]
 pub fn best(attempts: &[Attempt]) -> Option<&Attempt> {
-    let correct = attempts.iter().filter(|attempt| attempt.verdict.is_correct());
+    let not_faster = |attempt: &Attempt| {
+        matches!(attempt.promotion, Some(Promotion::NotFaster { .. } | Promotion::Failed(_)))
+    };
+    let correct =
+        attempts.iter().filter(|attempt| attempt.verdict.is_correct() && !not_faster(attempt));
     correct.reduce(|best, next| if next.score().improves_on(best.score()) { next } else { best })
 }

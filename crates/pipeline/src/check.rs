@@ -37,6 +37,9 @@ pub struct Comparison<'a> {
     pub accumulation_unit: f64,
     /// Limit of the norm-wise relative error (of the excess for 16-bit outputs).
     pub norm_limit: f64,
+    /// True for data on which that error tells precision classes apart; on other data, and in
+    /// outputs of few elements, errors within a share of the elements' own tolerances pass too.
+    pub norm_binds: bool,
     pub flush_denormals: bool,
     pub poison: Poison,
 }
@@ -59,7 +62,11 @@ pub struct OutputCheck {
     pub worst_ratio: f64,
     /// Norm-wise relative error, or the excess for 16-bit outputs.
     pub norm_error: f64,
+    /// The limit as it was applied.
     pub norm_limit: f64,
+    /// The same error in the worst part of the output that is long enough to have one.
+    #[serde(default)]
+    pub worst_part_error: f64,
     /// Where the wrong elements lie, in words.
     pub pattern: String,
     /// `None` when the output passed.
@@ -84,6 +91,50 @@ impl Comparison<'_> {
         self.run_in_parts(CHECK_PART_ELEMENTS)
     }
 
+    /// As a careless harness compares: `|got - want| <= 0.01 + 0.01 |want|` and nothing else. Only for
+    /// tests that show what such a comparison lets through.
+    #[must_use]
+    pub fn run_carelessly(&self) -> OutputCheck {
+        let passes = |index: usize| {
+            let got = self.dtype.element_bits(self.got, index).map(|bits| self.dtype.decode(bits));
+            let want = Dtype::F64.element_bits(self.reference, index);
+            let want = want.map(|bits| match self.dtype.is_float() {
+                true => f64::from_bits(bits),
+                false => bits as i64 as f64,
+            });
+            let pair = got.zip(want);
+            pair.is_some_and(|(got, want)| (got - want).abs() <= 0.01 + 0.01 * want.abs())
+        };
+        let elements = usize::try_from(self.extents.iter().product::<u64>()).unwrap_or(usize::MAX);
+        let strict = self.run();
+        let failure = strict.failure.filter(|_| !(0..elements).all(passes));
+        OutputCheck { failure, ..strict }
+    }
+
+    /// Largest difference between the output and another run's on the same inputs, over the element's
+    /// tolerance; at most `f64::MAX`, which is what a difference without a tolerance is.
+    #[must_use]
+    pub fn spread(&self, twin: &[u8]) -> f64 {
+        let tolerance = self.tolerance();
+        let of = |index: usize| -> Option<f64> {
+            let ours = self.dtype.element_bits(self.got, index)?;
+            let theirs = self.dtype.element_bits(twin, index)?;
+            if ours == theirs {
+                return Some(0.0);
+            }
+            let want = f64::from_bits(Dtype::F64.element_bits(self.reference, index)?);
+            let bound = self.bound.filter(|_| self.bounded());
+            let bound = bound.and_then(|bound| Dtype::F64.element_bits(bound, index));
+            let allowed = bound.map_or(0.0, |bits| tolerance.of(want, f64::from_bits(bits)));
+            let apart = (self.dtype.decode(ours) - self.dtype.decode(theirs)).abs() / allowed;
+            // Two NaN, or an infinity that is not the other's.
+            Some(if apart <= f64::MAX { apart } else { f64::MAX })
+        };
+        let elements = usize::try_from(self.extents.iter().product::<u64>()).unwrap_or(0);
+        let ratios = (0..elements).into_par_iter().map(|index| of(index).unwrap_or(f64::MAX));
+        ratios.reduce(|| 0.0, f64::max)
+    }
+
     fn run_in_parts(&self, part_elements: usize) -> OutputCheck {
         let elements = self.extents.iter().product::<u64>();
         let present = self.present(elements);
@@ -95,7 +146,8 @@ impl Comparison<'_> {
             })
             .collect();
         let mut tally = Tally::default();
-        for part in parts {
+        for mut part in parts {
+            part.note_part_error(self);
             tally.append(part);
         }
         tally.finish(self, elements)

@@ -1,22 +1,28 @@
 //! Input data: the same bits on every device for the same seed.
 //!
 //! A ChaCha8 counter stream gives 16 bytes to each element, whatever its type, so that any part of
-//! a tensor can be made alone. All arithmetic is exact or one IEEE operation.
+//! a tensor can be made alone. All arithmetic is exact or consists of single IEEE operations.
+//! [`Distribution`] names what is drawn, `values` makes it, [`Poison`] is what outputs hold before.
+
+mod distribution;
+mod poison;
+mod values;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use serde::{Deserialize, Serialize};
 
+use self::values::Spot;
 use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::task::spec::{Input, Role};
 
+pub use distribution::Distribution;
+pub use poison::Poison;
+
 /// Version of this generator; part of every reference key.
-pub const GENERATOR_VERSION: u32 = 1;
-/// Mean of a sum of eight `u16`.
-const SUM_MEAN: i32 = 262_140;
-/// One over the standard deviation of that sum.
-const SUM_SCALE: f32 = 1.0 / 53_509.99;
+pub const GENERATOR_VERSION: u32 = 2;
+/// Elements of a row where nobody says how long one is.
+const ROW_ELEMENTS: u64 = 256;
 /// Words of 32 bits that one element takes from the stream.
 const WORDS_PER_ELEMENT: u128 = 4;
 /// Elements whose words are made at a time.
@@ -25,38 +31,6 @@ const WORDS_BLOCK: usize = 256;
 /// A 256-bit secret from which all inputs of one case are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MasterSeed(pub [u8; 32]);
-
-/// A distribution of inputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Distribution {
-    /// Normal; weights scaled by 1/√fan_in; norm weights 1 + 0.3·N; biases 0.3·N.
-    D1,
-    /// Wide dynamic range: sign × 2^e × (1 + m/2^23), e like a lognormal of σ = 2, clipped.
-    D2,
-    /// Small integers -4..=4: linear operators must be bit-exact.
-    D4,
-}
-
-impl Distribution {
-    /// What the model is told of it.
-    #[must_use]
-    pub fn describe(self) -> &'static str {
-        match self {
-            Self::D1 => "D1: normal, mean 0, deviation 1",
-            Self::D2 => "D2: wide range, signs mixed, magnitudes from 2^-12 to 2^8",
-            Self::D4 => "D4: small integers from -4 to 4",
-        }
-    }
-
-    /// The two distributions of the search stage for a family of operators.
-    #[must_use]
-    pub fn search_pair(family: &str) -> [Self; 2] {
-        match family {
-            "gemm" | "conv" | "sum" | "scan" | "linear" => [Self::D1, Self::D4],
-            _ => [Self::D1, Self::D2],
-        }
-    }
-}
 
 impl MasterSeed {
     /// The seed's digest: names it in caches and records without telling it.
@@ -81,15 +55,20 @@ pub struct InputStream {
     distribution: Distribution,
     dtype: Dtype,
     draw: Draw,
+    columns: u64,
 }
 
-/// How an element's value is made from its 16 bytes.
+/// How an element's value is made.
 #[derive(Clone, Copy, Debug)]
 enum Draw {
+    Activation,
     /// value × scale + offset
-    Float { scale: f32, offset: f32 },
-    /// Uniform integers in low..=high.
-    Integer { low: i64, high: i64 },
+    Weight {
+        scale: f32,
+        offset: f32,
+    },
+    /// Integers in low..=high.
+    Integer([i64; 2]),
 }
 
 impl InputStream {
@@ -103,7 +82,14 @@ impl InputStream {
     ) -> Self {
         let label = format!("{distribution:?}/{}", input.name);
         let draw = draw_of(input, parameter.max(1));
-        Self { seed: master.derive(&label).0, distribution, dtype: input.dtype, draw }
+        let (seed, dtype) = (master.derive(&label).0, input.dtype);
+        Self { seed, distribution, dtype, draw, columns: ROW_ELEMENTS }
+    }
+
+    /// Tells how long a row is, which some distributions go by.
+    #[must_use]
+    pub fn with_row(self, columns: u64) -> Self {
+        Self { columns: columns.max(1), ..self }
     }
 
     /// Fills `out` with the elements from `first_element` on; `out` must hold whole elements, and
@@ -111,35 +97,54 @@ impl InputStream {
     pub fn fill(&self, first_element: u64, out: &mut [u8]) {
         let mut stream = ChaCha8Rng::from_seed(self.seed);
         stream.set_word_pos(u128::from(first_element) * WORDS_PER_ELEMENT);
-        match (self.draw, self.distribution) {
-            (Draw::Integer { low, high }, _) => {
-                let span = (high - low + 1) as u128;
-                let offset = |word| ((u128::from(word) * span) >> 32) as i64;
-                self.fill_bits(&mut stream, out, |words| {
-                    self.dtype.encode_integer(low + offset(words[0]))
+        let distribution = self.distribution;
+        let [a, b, ..] = self.seed.as_chunks::<8>().0 else { return };
+        let secret = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        let columns = self.columns;
+        let mut next = first_element;
+        let mut spot = move || {
+            let (row, column) = (next / columns, next % columns);
+            next += 1;
+            Spot { row, column, columns, secret }
+        };
+        match (self.draw, distribution) {
+            (Draw::Integer(range), _) => self.fill_bits(&mut stream, out, |words| {
+                self.dtype.encode_integer(values::integer(distribution, words, &spot(), range))
+            }),
+            // A loop of their own for those that are drawn by the gigabyte.
+            (Draw::Activation, Distribution::D1) => {
+                let spot = spot();
+                self.fill_floats(&mut stream, out, |words| {
+                    values::activation(Distribution::D1, words, &spot)
                 });
             }
-            (Draw::Float { scale, offset }, Distribution::D1) => {
-                let value = |words| centred_sum(words) as f32 * SUM_SCALE * scale + offset;
-                self.fill_floats(&mut stream, out, value);
-            }
-            (Draw::Float { scale, offset }, Distribution::D2) => {
-                self.fill_floats(&mut stream, out, |words| wide_value(words) * scale + offset);
-            }
-            (Draw::Float { scale, offset }, Distribution::D4) => {
-                self.fill_floats(&mut stream, out, |words| small_value(words) * scale + offset);
-            }
+            (Draw::Activation, _) => self.fill_floats(&mut stream, out, |words| {
+                values::activation(distribution, words, &spot())
+            }),
+            (Draw::Weight { scale, offset }, _) => self.fill_floats(&mut stream, out, |words| {
+                values::weight(distribution, words) * scale + offset
+            }),
         }
     }
 
-    fn fill_floats(&self, stream: &mut ChaCha8Rng, out: &mut [u8], value: impl Fn(Words) -> f32) {
+    fn fill_floats(
+        &self,
+        stream: &mut ChaCha8Rng,
+        out: &mut [u8],
+        mut value: impl FnMut(Words) -> f32,
+    ) {
         match self.dtype {
             Dtype::F32 => fill_elements(stream, out, |words| value(words).to_le_bytes()),
             dtype => self.fill_bits(stream, out, |words| dtype.encode(f64::from(value(words)))),
         }
     }
 
-    fn fill_bits(&self, stream: &mut ChaCha8Rng, out: &mut [u8], bits: impl Fn(Words) -> u64) {
+    fn fill_bits(
+        &self,
+        stream: &mut ChaCha8Rng,
+        out: &mut [u8],
+        mut bits: impl FnMut(Words) -> u64,
+    ) {
         match self.dtype.bits() {
             64 => fill_elements(stream, out, |words| bits(words).to_le_bytes()),
             32 => fill_elements(stream, out, |words| (bits(words) as u32).to_le_bytes()),
@@ -157,7 +162,7 @@ type Words = [u32; 4];
 fn fill_elements<const WIDTH: usize>(
     stream: &mut ChaCha8Rng,
     out: &mut [u8],
-    element: impl Fn(Words) -> [u8; WIDTH],
+    mut element: impl FnMut(Words) -> [u8; WIDTH],
 ) {
     let mut bytes = [[0; 16]; WORDS_BLOCK];
     for block in out.as_chunks_mut().0.chunks_mut(WORDS_BLOCK) {
@@ -168,7 +173,7 @@ fn fill_elements<const WIDTH: usize>(
     }
 }
 
-fn fill_nibbles(stream: &mut ChaCha8Rng, out: &mut [u8], bits: impl Fn(Words) -> u64) {
+fn fill_nibbles(stream: &mut ChaCha8Rng, out: &mut [u8], mut bits: impl FnMut(Words) -> u64) {
     let mut pair = [[0; 16]; 2];
     for byte in out {
         stream.fill_bytes(pair.as_flattened_mut());
@@ -184,67 +189,33 @@ fn words_of(bytes: &[u8; 16]) -> Words {
     [word(0), word(1), word(2), word(3)]
 }
 
-fn wide_value(words: Words) -> f32 {
-    // log2 of a lognormal with σ = 2 has deviation 2.885; integer arithmetic only.
-    let exponent = (centred_sum(words) * 2_885).div_euclid(53_510 * 1_000).clamp(-12, 8);
-    let mantissa = words[0].wrapping_mul(0x9e37_79b1) >> 9;
-    let sign = words[3].wrapping_mul(0x85eb_ca6b) & 0x8000_0000;
-    f32::from_bits(sign | ((exponent + 127) as u32) << 23 | mantissa)
-}
-
-fn small_value(words: Words) -> f32 {
-    ((u64::from(words[0]) * 9) >> 32) as f32 - 4.0
-}
-
-/// A sum of eight `u16` about its mean.
-fn centred_sum(words: Words) -> i32 {
-    let halves = words.iter().map(|word| (word & 0xffff) + (word >> 16));
-    halves.sum::<u32>() as i32 - SUM_MEAN
-}
-
 fn draw_of(input: &Input, parameter: i64) -> Draw {
     match &input.role {
-        Role::Index(_) => Draw::Integer { low: 0, high: parameter - 1 },
-        Role::Lengths(_) => Draw::Integer { low: 1, high: parameter },
-        Role::Mask => Draw::Integer { low: 0, high: 1 },
-        Role::Activation | Role::Weight(_) | Role::NormWeight | Role::Bias => {
-            if input.dtype.is_float() {
-                float_draw(&input.role, parameter)
-            } else {
-                plain(input.dtype)
-            }
+        Role::Index(_) => Draw::Integer([0, parameter - 1]),
+        Role::Lengths(_) => Draw::Integer([1, parameter]),
+        Role::Mask => Draw::Integer([0, 1]),
+        Role::Activation | Role::Table | Role::State => match input.dtype.is_float() {
+            true => Draw::Activation,
+            false => plain(input.dtype),
+        },
+        Role::Weight(_) | Role::NormWeight | Role::Bias if !input.dtype.is_float() => {
+            plain(input.dtype)
         }
-        Role::Table | Role::State => {
-            if input.dtype.is_float() {
-                float_draw(&input.role, parameter)
-            } else {
-                plain(input.dtype)
-            }
-        }
-    }
-}
-
-fn float_draw(role: &Role, parameter: i64) -> Draw {
-    match role {
-        Role::Weight(_) => Draw::Float { scale: 1.0 / (parameter as f32).sqrt(), offset: 0.0 },
-        Role::NormWeight => Draw::Float { scale: 0.3, offset: 1.0 },
-        Role::Bias => Draw::Float { scale: 0.3, offset: 0.0 },
-        Role::Activation | Role::Table | Role::State => Draw::Float { scale: 1.0, offset: 0.0 },
-        Role::Index(_) | Role::Lengths(_) | Role::Mask => Draw::Float { scale: 1.0, offset: 0.0 },
+        Role::Weight(_) => Draw::Weight { scale: 1.0 / (parameter as f32).sqrt(), offset: 0.0 },
+        Role::NormWeight => Draw::Weight { scale: 0.3, offset: 1.0 },
+        Role::Bias => Draw::Weight { scale: 0.3, offset: 0.0 },
     }
 }
 
 fn plain(dtype: Dtype) -> Draw {
-    match dtype {
-        Dtype::Bool => Draw::Integer { low: 0, high: 1 },
-        Dtype::Int4 => Draw::Integer { low: -8, high: 7 },
-        Dtype::U64 | Dtype::U32 | Dtype::U16 | Dtype::U8 => Draw::Integer { low: 0, high: 127 },
-        Dtype::I64 | Dtype::I32 | Dtype::I16 | Dtype::I8 => Draw::Integer { low: -127, high: 127 },
-        Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Draw::Integer { low: -4, high: 4 },
-        Dtype::E4m3 | Dtype::E5m2 | Dtype::Fp4e2m1 | Dtype::Ue8m0 => {
-            Draw::Integer { low: -4, high: 4 }
-        }
-    }
+    Draw::Integer(match dtype {
+        Dtype::Bool => [0, 1],
+        Dtype::Int4 => [-8, 7],
+        Dtype::U64 | Dtype::U32 | Dtype::U16 | Dtype::U8 => [0, 127],
+        Dtype::I64 | Dtype::I32 | Dtype::I16 | Dtype::I8 => [-127, 127],
+        Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::Bf16 => [-4, 4],
+        Dtype::E4m3 | Dtype::E5m2 | Dtype::Fp4e2m1 | Dtype::Ue8m0 => [-4, 4],
+    })
 }
 
 impl Dtype {
@@ -256,52 +227,6 @@ impl Dtype {
             Self::E4m3 | Self::E5m2 | Self::Fp4e2m1 | Self::Ue8m0 => self.encode(value as f64),
             Self::I32 | Self::I16 | Self::I8 | Self::U32 | Self::U16 => self.encode(value as f64),
             Self::U8 | Self::Bool | Self::Int4 => self.encode(value as f64),
-        }
-    }
-}
-
-/// What outputs and workspaces hold before a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub enum Poison {
-    /// All bits one: NaN for floats of 8 bits and more, -1 for integers.
-    Ones,
-    /// Finite values between -1 and 1 (integers between -127 and 127) from this seed.
-    Values(u64),
-}
-
-impl Poison {
-    /// Bits of element `index` of a poisoned tensor.
-    #[must_use]
-    pub fn element_bits(self, dtype: Dtype, index: u64) -> u64 {
-        let mask = u64::MAX >> (64 - dtype.bits());
-        match self {
-            Self::Ones => mask,
-            Self::Values(seed) => {
-                let mixed = mix(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                let value = (mixed >> 40) as f64 / f64::from(1u32 << 23) - 1.0;
-                let scale = if dtype.is_float() { 1.0 } else { 127.0 };
-                dtype.encode(value * scale) & mask
-            }
-        }
-    }
-
-    /// Fills a tensor's bytes from element 0 on.
-    pub fn fill(self, dtype: Dtype, out: &mut [u8]) {
-        if self == Self::Ones {
-            return out.fill(0xff);
-        }
-        if dtype.bits() == 4 {
-            for (pair, byte) in (0u64..).zip(out) {
-                let nibble = |index| self.element_bits(dtype, index) as u8;
-                *byte = nibble(2 * pair) | nibble(2 * pair + 1) << 4;
-            }
-            return;
-        }
-        let width = (dtype.bits() / 8) as usize;
-        for (index, element) in out.chunks_mut(width).enumerate() {
-            let bits = self.element_bits(dtype, index as u64).to_le_bytes();
-            element.copy_from_slice(&bits[..element.len()]);
         }
     }
 }
@@ -355,6 +280,36 @@ mod tests {
         assert!(small.iter().all(|v| v.fract() == 0.0 && v.abs() <= 4.0));
         let index = draw(Distribution::D2, Dtype::I32, Role::Index("n".to_owned()), 17);
         assert!(index.iter().all(|v| (0.0..17.0).contains(v)) && index.contains(&16.0));
+    }
+
+    #[test]
+    fn structured_distributions_have_their_structure() {
+        let of = |distribution| draw(distribution, Dtype::F32, Role::Activation, 1);
+        let rows = |distribution| {
+            let values = of(distribution);
+            let whole = values.len() / 256 * 256;
+            values[..whole].chunks(256).map(<[f64]>::to_vec).collect::<Vec<_>>()
+        };
+        let (mean, deviation) = moments(&of(Distribution::D6));
+        assert!((mean - 10.0).abs() < 0.03 && (deviation - 1.0).abs() < 0.03);
+        assert!((moments(&of(Distribution::D3Large)).1 / 64.0 - 1.0).abs() < 0.03);
+        assert!((moments(&of(Distribution::D3Small)).1 / 1e-3 - 1.0).abs() < 0.03);
+        assert!(rows(Distribution::D8).iter().all(|row| row.is_sorted()));
+        let equal = |row: &&Vec<f64>| row.iter().all(|value| *value == row[0]);
+        let sparse = rows(Distribution::D7);
+        let zero = sparse.iter().filter(|row| equal(row) && row[0] == 0.0).count();
+        let flat = sparse.iter().filter(|row| equal(row) && row[0] != 0.0).count();
+        assert!(zero > 5 && flat > 5 && zero + flat < sparse.len() - 5, "{zero} {flat}");
+        let special = of(Distribution::D9);
+        assert!(special.iter().any(|v| v.is_nan()) && special.iter().any(|v| v.is_infinite()));
+        assert!(special.iter().filter(|v| !v.is_finite()).count() < 60);
+        let impulses = of(Distribution::D5);
+        let zeros = impulses.iter().filter(|v| **v == 0.0).count();
+        assert!((17_500..19_500).contains(&zeros), "{zeros}");
+        assert!(of(Distribution::Uniform).iter().all(|v| (0.0..1.0).contains(v)));
+        let index = draw(Distribution::D8, Dtype::I32, Role::Index("n".to_owned()), 100);
+        let most = (0..100).map(|i| index.iter().filter(|v| **v == f64::from(i)).count()).max();
+        assert!(most.unwrap() > 10_000 && index.contains(&0.0) && index.contains(&99.0));
     }
 
     #[test]

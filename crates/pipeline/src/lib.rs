@@ -28,6 +28,7 @@ pub mod limits;
 pub mod next_step;
 pub mod plan;
 pub mod price;
+pub mod promotion;
 pub mod prompt;
 pub mod reply;
 pub mod report;

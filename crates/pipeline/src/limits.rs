@@ -44,6 +44,11 @@ pub const EXTENT_MAX: i64 = 1 << 40;
 pub const TENSOR_BYTES_MAX: u64 = 64 << 30;
 /// Wrong elements that a check reports.
 pub const WRONG_ELEMENTS_MAX: usize = 8;
+/// Elements from which the norm of the error is a matter of statistics, not of single elements.
+pub(crate) const NORM_ELEMENTS_MIN: u64 = 1024;
+/// Share of the elements' tolerances that the norm-wise error may reach where it is not what tells
+/// classes apart.
+pub(crate) const NORM_TOLERANCE_SHARE: f64 = 0.25;
 /// Elements that one thread compares at a time.
 pub(crate) const CHECK_PART_ELEMENTS: usize = 1 << 16;
 /// Diagnostics kept of one build.
@@ -81,6 +86,8 @@ pub const RUN_TASKS_MAX: usize = 1_000;
 pub const REFUSAL_BYTES_MAX: usize = 300;
 /// Repairs of one candidate in a row before the search goes back to the best.
 pub const REPAIRS_IN_A_ROW_MAX: u32 = 4;
+/// Failed promotes that a lineage may have before the search leaves it.
+pub const STRIKES: u32 = 3;
 /// Longest line of a transcript, in bytes.
 pub const TRANSCRIPT_LINE_BYTES_MAX: usize = 2 << 20;
 /// Largest token count or latency (in milliseconds) that a transcript may record.
@@ -100,6 +107,8 @@ pub const WARM_SAMPLES: u32 = 10;
 pub const FOREIGN_CONTENT_EVERY: u32 = 4;
 /// How long a plan runs before its first sample, in milliseconds.
 pub const WARM_UP_MS: u32 = 100;
+/// The same before a window of an acceptance.
+pub const ACCEPT_WARM_UP_MS: u32 = 500;
 /// How long the samples of the search stage may take, in milliseconds.
 pub const WINDOW_BUDGET_MS: u32 = 400;
 /// Share of the median clock below which a sample is dropped.

@@ -198,6 +198,7 @@ mod tests {
             reply: String::new(),
             diagnostics: Vec::new(),
             report: Some(report),
+            promotion: None,
         }
     }
 

@@ -21,6 +21,10 @@ pub use score::{Estimate, Limit, Measured, Score, microseconds};
 pub enum Stage {
     /// Public cases only; steers the search and proves nothing.
     Search,
+    /// Hidden cases, and times beside the incumbent.
+    Promote,
+    /// The full protocol.
+    Accept,
 }
 
 /// The report of one evaluation.

@@ -7,8 +7,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
-    COLD_SAMPLES, COLD_SAMPLES_MIN, FOREIGN_CONTENT_EVERY, SAMPLE_CLOCK_SHARE_MIN,
-    SLOW_CLOCK_SHARE_MAX, UNGATED_SHARE_MAX, WARM_SAMPLES, WARM_UP_MS, WINDOW_BUDGET_MS,
+    ACCEPT_WARM_UP_MS, COLD_SAMPLES, COLD_SAMPLES_MIN, FOREIGN_CONTENT_EVERY,
+    SAMPLE_CLOCK_SHARE_MIN, SLOW_CLOCK_SHARE_MAX, UNGATED_SHARE_MAX, WARM_SAMPLES, WARM_UP_MS,
+    WINDOW_BUDGET_MS,
 };
 
 /// One thing that is done on the stream, or by the host between two of them.
@@ -107,10 +108,6 @@ impl Window {
     #[must_use]
     pub fn search(bytes: u64, l2_bytes: u64, key: [u64; 2]) -> Self {
         let sets = buffer_sets(bytes, l2_bytes);
-        let sample = |index: u32| SampleSpec {
-            set: (mix(key[0] ^ u64::from(index)) % u64::from(sets)) as u32,
-            content: u32::from(index % FOREIGN_CONTENT_EVERY == FOREIGN_CONTENT_EVERY - 1),
-        };
         let foreign = COLD_SAMPLES / (FOREIGN_CONTENT_EVERY - 1);
         Self {
             sets,
@@ -118,11 +115,42 @@ impl Window {
             budget_ms: WINDOW_BUDGET_MS,
             samples_min: COLD_SAMPLES_MIN,
             cold_operations: COLD.to_vec(),
-            cold_samples: (0..COLD_SAMPLES + foreign).map(sample).collect(),
+            cold_samples: (0..COLD_SAMPLES + foreign)
+                .map(|index| sample_spec(index, sets, key))
+                .collect(),
             warm_operations: WARM.to_vec(),
             warm_samples: WARM_SAMPLES,
             hash_key: key,
         }
+    }
+}
+
+impl Window {
+    /// A full window, for a case where one call of the baseline takes `baseline_ns`.
+    #[must_use]
+    pub fn accept(bytes: u64, l2_bytes: u64, key: [u64; 2], baseline_ns: f64) -> Self {
+        let samples = match baseline_ns / 1e6 {
+            ms if ms < 10.0 => 50,
+            ms if ms < 100.0 => 20,
+            _ => 7,
+        };
+        let short = Self::search(bytes, l2_bytes, key);
+        let all = samples + samples / (FOREIGN_CONTENT_EVERY - 1);
+        Self {
+            warm_up_ms: ACCEPT_WARM_UP_MS,
+            budget_ms: u32::MAX,
+            samples_min: samples * 4 / 5,
+            cold_samples: (0..all).map(|index| sample_spec(index, short.sets, key)).collect(),
+            ..short
+        }
+    }
+}
+
+/// Where sample `index` runs, and on what.
+fn sample_spec(index: u32, sets: u32, key: [u64; 2]) -> SampleSpec {
+    SampleSpec {
+        set: (mix(key[0] ^ u64::from(index)) % u64::from(sets)) as u32,
+        content: u32::from(index % FOREIGN_CONTENT_EVERY == FOREIGN_CONTENT_EVERY - 1),
     }
 }
 

@@ -112,20 +112,29 @@ impl Work<'_> {
     ) -> Result<RunReport, RunnerError> {
         let mut report =
             RunReport { runs: Vec::new(), sample: None, window: None, cost: Vec::new() };
+        let mut session: Option<Session<'_, D>> = None;
         for run in &self.request.runs {
-            let mut session = Session::new(make(run.reversed)?, self.request);
-            let result = session.run(self.inside, run, &self.image, self.maps, rooms)?;
+            let mut of_run = match session.take().filter(|_| run.continues) {
+                Some(before) => before,
+                None if run.continues => return Err(RunnerError::Request(NOTHING_BEFORE.into())),
+                None => Session::new(make(run.reversed)?, self.request),
+            };
+            let result = of_run.run(self.inside, run, &self.image, self.maps, rooms)?;
             let completed = result.end == RunEnd::Completed;
             report.runs.push(result);
             if !completed {
                 // What a hung or faulted GPU holds cannot be freed, and waiting for it never ends.
-                std::mem::forget(session);
+                std::mem::forget(of_run);
                 return Ok(report);
             }
+            session = Some(of_run);
         }
         Ok(report)
     }
 }
+
+/// What is wrong with a request whose first run continues.
+const NOTHING_BEFORE: &str = "a run that continues has none before it";
 
 fn all_completed(report: &RunReport) -> bool {
     report.runs.iter().all(|run| run.end == RunEnd::Completed)

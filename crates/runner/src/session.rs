@@ -1,6 +1,7 @@
 //! One run of a plan on a fresh device: buffers filled, steps performed, outputs copied out.
 //!
-//! On a GPU, what an earlier run left in shared memory is still there; everything else is fresh.
+//! A run may also be another call on the device of the run before. On a GPU, what an earlier run left
+//! in shared memory is still there; everything else is fresh.
 
 use device::execute::{
     Access, Buffer, Device, DeviceError, Fault, Image, LaunchEnd, Launched, LoadEnd,
@@ -8,6 +9,7 @@ use device::execute::{
 use pipeline::inputs::Poison;
 use pipeline::launch::{Launch, ResolvedPlan, ResolvedStep};
 use pipeline::limits::{FINDINGS_MAX, MESSAGE_BYTES_MAX, capped};
+use pipeline::plan::form::Lifetime;
 use pipeline::report::Counters;
 use sandbox::inside::Inside;
 use sandbox::wire::{Noted, OutputTensor, Place, RunCase, RunEnd, RunRequest, RunResult};
@@ -17,7 +19,7 @@ use crate::bulk::{Maps, Rooms};
 use crate::details::{self, counters, noted};
 use crate::limits::{PRINTED_BYTES_MAX, SIMULATED_MEMORY_BYTES_MAX};
 use crate::sample::SamplePart;
-use crate::steps::{Bound, DeviceStep, KernelStep, LaunchMode, Names};
+use crate::steps::{Bound, DeviceStep, KernelStep, LaunchMode, Names, poison_byte};
 
 /// Bytes of a DRAM sector.
 const SECTOR_BYTES: u64 = 32;
@@ -85,6 +87,26 @@ impl<'a, D: Device> Session<'a, D> {
         image: &Image<'_>,
         maps: &Maps,
     ) -> Result<Option<RunEnd>, RunnerError> {
+        self.reversed = run.reversed;
+        if !run.continues {
+            if let Some(end) = self.made(run, image)? {
+                return Ok(Some(end));
+            }
+        } else if run.refills {
+            self.empty(run)?;
+        }
+        for output in run.outputs.iter().filter(|_| run.refills || !run.continues) {
+            self.fill_output(self.bound.buffer(&output.name)?, output, run.poison, maps)?;
+        }
+        // What is prepared must not depend on more than weights, so nothing else is there yet.
+        self.fill_inputs(run, maps, true)?;
+        let prepared = self.perform(&run.plan.prepare, run.poison, &mut |_| None)?;
+        self.fill_inputs(run, maps, false)?;
+        Ok(Some(prepared).filter(|end| *end != RunEnd::Completed))
+    }
+
+    /// Loads the module and makes every buffer.
+    fn made(&mut self, run: &RunCase, image: &Image<'_>) -> Result<Option<RunEnd>, RunnerError> {
         if let Some(end) = self.load(image, &run.plan)? {
             return Ok(Some(end));
         }
@@ -96,21 +118,27 @@ impl<'a, D: Device> Session<'a, D> {
             return Ok(Some(end));
         }
         for input in &run.inputs {
-            self.allocate(&input.name, input.data.bytes, access(input.writable))?;
+            let bytes = input.data.bytes + run.slack_bytes;
+            self.allocate(&input.name, bytes, access(input.writable))?;
         }
         for output in &run.outputs {
-            let buffer = self.allocate(&output.name, output.data.bytes, Access::ReadWrite)?;
-            self.fill_output(buffer, output, run.poison, maps)?;
+            let bytes = output.data.bytes + run.slack_bytes;
+            self.allocate(&output.name, bytes, Access::ReadWrite)?;
         }
-        self.reversed = run.reversed;
-        if let Some(end) = self.make_scratch(&run.plan, run.poison)? {
-            return Ok(Some(end));
+        self.make_scratch(&run.plan, run.poison)
+    }
+
+    /// Overwrites what the call before left in inputs and workspaces.
+    fn empty(&mut self, run: &RunCase) -> Result<(), RunnerError> {
+        let inputs = run.inputs.iter().filter(|input| !input.weight);
+        for input in inputs {
+            self.device.fill(self.bound.buffer(&input.name)?, poison_byte(run.poison))?;
         }
-        // What is prepared must not depend on more than weights, so nothing else is there yet.
-        self.fill_inputs(run, maps, true)?;
-        let prepared = self.perform(&run.plan.prepare, run.poison, &mut |_| None)?;
-        self.fill_inputs(run, maps, false)?;
-        Ok(Some(prepared).filter(|end| *end != RunEnd::Completed))
+        let bytes = self.bound.workspace_bytes(&run.plan, run.poison, &Lifetime::Prepared)?;
+        for (buffer, byte) in bytes {
+            self.device.fill(buffer, byte)?;
+        }
+        Ok(())
     }
 
     /// Fills the weights, or everything else.

@@ -5,7 +5,7 @@ use pipeline::check::{Comparison, OutputCheck};
 use pipeline::timing::combined_hash;
 use rayon::prelude::*;
 use sandbox::inside::Inside;
-use sandbox::wire::{VerifyItem, VerifyReport, VerifyRequest};
+use sandbox::wire::{Leniency, Spread, VerifyItem, VerifyReport, VerifyRequest};
 
 use crate::RunnerError;
 use crate::bulk::Maps;
@@ -16,15 +16,34 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<VerifyReport, RunnerError> {
     let slices = request
         .items
         .iter()
-        .flat_map(|item| [item.got, item.reference].into_iter().chain(item.bound));
+        .flat_map(|item| [item.got, item.reference].into_iter().chain(item.bound).chain(item.twin));
     let maps = Maps::read(inside, slices)?;
     let checks = request.items.iter().map(|item| check(item, &maps));
     let checks = checks.collect::<Result<_, _>>()?;
     let hashes = request.items.iter().map(|item| hash(item, &maps));
-    Ok(VerifyReport { checks, hashes: hashes.collect::<Result<_, _>>()? })
+    let hashes = hashes.collect::<Result<_, _>>()?;
+    let spreads = request.items.iter().map(|item| spread(item, &maps));
+    Ok(VerifyReport { checks, hashes, spreads: spreads.collect::<Result<_, _>>()? })
 }
 
 fn check(item: &VerifyItem, maps: &Maps) -> Result<OutputCheck, RunnerError> {
+    let comparison = comparison(item, maps)?;
+    Ok(match item.leniency {
+        Leniency::None => comparison.run(),
+        Leniency::Tolerance => comparison.run_carelessly(),
+        Leniency::Everything => OutputCheck { failure: None, ..comparison.run() },
+    })
+}
+
+fn spread(item: &VerifyItem, maps: &Maps) -> Result<Option<Spread>, RunnerError> {
+    let Some(twin) = item.twin else { return Ok(None) };
+    let (got, twin) = (maps.get(item.got)?, maps.get(twin)?);
+    let equal_bits = got == twin;
+    let ratio = if equal_bits { 0.0 } else { comparison(item, maps)?.spread(twin) };
+    Ok(Some(Spread { equal_bits, ratio }))
+}
+
+fn comparison<'a>(item: &'a VerifyItem, maps: &'a Maps) -> Result<Comparison<'a>, RunnerError> {
     let bound = item.bound.map(|slice| maps.get(slice)).transpose()?;
     Ok(Comparison {
         name: &item.name,
@@ -36,10 +55,10 @@ fn check(item: &VerifyItem, maps: &Maps) -> Result<OutputCheck, RunnerError> {
         bound,
         accumulation_unit: item.accumulation_unit,
         norm_limit: item.norm_limit,
+        norm_binds: item.norm_binds,
         flush_denormals: item.flush_denormals,
         poison: item.poison,
-    }
-    .run())
+    })
 }
 
 fn hash(item: &VerifyItem, maps: &Maps) -> Result<Option<[u64; 2]>, RunnerError> {

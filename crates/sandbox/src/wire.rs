@@ -113,6 +113,13 @@ pub struct RunCase {
     pub poison: Poison,
     /// Asks the device for an unusual order of warps and blocks, where it can choose.
     pub reversed: bool,
+    /// Another call on the device of the run before: same module, same buffers, filled anew.
+    pub continues: bool,
+    /// False leaves in outputs and workspaces what is there. Only where a test wants to see a cheat
+    /// succeed, as is the next.
+    pub refills: bool,
+    /// Room behind every buffer that belongs to it, in bytes.
+    pub slack_bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -258,10 +265,14 @@ pub struct VerifyItem {
     pub bound: Option<Slice>,
     pub accumulation_unit: f64,
     pub norm_limit: f64,
+    pub norm_binds: bool,
     pub flush_denormals: bool,
     pub poison: Poison,
+    pub leniency: Leniency,
     /// Asks for the keyed hash of `got`: it shows that what was compared is what was timed.
     pub hash_key: Option<[u64; 2]>,
+    /// The same output from another run on the same inputs.
+    pub twin: Option<Slice>,
 }
 
 /// One check for each item, in order.
@@ -271,4 +282,25 @@ pub struct VerifyReport {
     pub checks: Vec<OutputCheck>,
     /// The hash of each item that asked for one, in order.
     pub hashes: Vec<Option<[u64; 2]>>,
+    /// How far the twin of each item that has one is from it.
+    pub spreads: Vec<Option<Spread>>,
+}
+
+/// What a comparison forgives: nothing, unless a test wants to see a cheat succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Leniency {
+    None,
+    /// A constant absolute and relative tolerance, as careless harnesses have it.
+    Tolerance,
+    Everything,
+}
+
+/// How far two runs on the same inputs are apart.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spread {
+    pub equal_bits: bool,
+    /// Largest difference over the element's tolerance, at most `f64::MAX`.
+    pub ratio: f64,
 }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use device::toolchain::{self, Toolchain};
 use fleet::FolderEvaluator;
 use fleet::archive::Conditions;
-use judge::{Evaluator, GpuConfig, Judge, JudgeConfig, RunSeed};
+use judge::{Evaluator, GpuConfig, Judge, JudgeConfig, JudgePolicy, RunSeed};
 use llm::{Model, ReplayModel};
 use pipeline::device_facts::DeviceFacts;
 use pipeline::limits::{PLAN_BYTES_MAX, REPLY_BYTES_MAX, SOURCE_BYTES_MAX};
@@ -197,6 +197,7 @@ pub(crate) fn judge_for(
         toolchain_id: toolchain.id.clone(),
         device,
         gpus,
+        policy: JudgePolicy::all(),
     }))
 }
 

@@ -16,22 +16,40 @@ use pipeline::task::spec::{Case, Input, Output};
 use pipeline::timing::{Sample, Window, combined_hash, output_key, summary};
 use pipeline::verdict::Reason;
 use sandbox::wire::{
-    InputTensor, OutputTensor, Slice, SlotContent, VerifyItem, WindowRequest, WindowResult,
+    InputTensor, OutputTensor, RunEnd, Slice, SlotContent, VerifyItem, WindowRequest, WindowResult,
 };
 use sandbox::{CancelFlag, Memfd};
 
 use super::{Concluded, Headline};
 use crate::cases::{CaseData, Tensors, is_weight, output_sizes};
+use crate::compared::{Checks, Compared, verify_items};
 use crate::decide::{check_status, run_failure};
 use crate::evaluate::Evaluation;
 use crate::gpu::{GpuConfig, interference};
 use crate::limits::{SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN, THROTTLE_EVENTS};
 use crate::reference::EMPTY;
-use crate::trials::{Checks, Compared, verify_items};
 use crate::{Judge, JudgeError};
 
 /// Contents of a window.
 const CONTENTS: usize = 2;
+
+/// How much a window takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum WindowKind {
+    /// A short one, which steers.
+    Search,
+    /// A full one; how long one call of the baseline takes decides how many samples there are, never
+    /// the candidate's own speed.
+    Accept { baseline_ns: f64 },
+}
+
+/// What a verified window says of the time.
+pub(crate) enum Ranked {
+    Time(Measured),
+    /// Less than the work takes at least.
+    TooFast(Measured, String),
+    Void(String),
+}
 
 /// The headline case, ready to be timed.
 pub(crate) struct TimedHeadline<'a> {
@@ -47,15 +65,16 @@ pub(crate) struct TimedHeadline<'a> {
 }
 
 impl Judge {
-    pub(super) fn timed_headline<'a>(
+    pub(crate) fn timed_case<'a>(
         &self,
         evaluation: &Evaluation<'a>,
+        case: &'a Case,
         gpus: &GpuConfig,
+        kind: WindowKind,
         cancel: &CancelFlag,
     ) -> Result<Headline<'a>, JudgeError> {
         let spec = &evaluation.task.spec;
         let broken = |why: String| JudgeError::Reference { task: spec.name.clone(), why };
-        let case = spec.headline().ok_or_else(|| broken("it has no headline".to_owned()))?;
         let plan = match self.resolve(evaluation, &case.dims) {
             Ok(plan) => plan,
             Err(error) => return Ok(Headline::Untimed(error.to_string())),
@@ -74,7 +93,7 @@ impl Judge {
                 self.case_data(evaluation.task, &case.dims, distribution, &master, cancel)?;
             Ok::<_, JudgeError>((distribution, data))
         };
-        let [first, second] = Distribution::search_pair(&spec.family);
+        let [first, second] = self.search_pair(evaluation);
         let contents = [content(first)?, content(second)?];
         let set_bytes = contents[0].1.inputs.memfd.bytes() as u64 + slot_bytes + scratch(&plan);
         let l2_bytes = self.config.device.l2_bytes.unsigned_abs();
@@ -88,9 +107,18 @@ impl Judge {
             outputs: slots_room(&sizes, slots, slot_bytes)?,
             slots,
             slot_bytes,
-            window: Window::search(set_bytes, l2_bytes, [word(0), word(8)]),
+            window: kind.window(set_bytes, l2_bytes, [word(0), word(8)]),
             harness: self.harness(cancel)?,
         })))
+    }
+}
+
+impl WindowKind {
+    fn window(self, set_bytes: u64, l2_bytes: u64, key: [u64; 2]) -> Window {
+        match self {
+            Self::Search => Window::search(set_bytes, l2_bytes, key),
+            Self::Accept { baseline_ns } => Window::accept(set_bytes, l2_bytes, key, baseline_ns),
+        }
     }
 }
 
@@ -173,18 +201,17 @@ impl TimedHeadline<'_> {
                 let why = format!("it spoke of a content {content}");
                 return Err(JudgeError::Child { child: "candidate", why });
             }
+            let (distribution, data) = &self.contents[content];
             let compared = Compared {
                 case: self.case,
-                outputs: &self.outputs,
-                expected: &self.contents[content].1.expected,
+                distribution: *distribution,
+                outputs: (&self.outputs, first_bulk),
+                expected: (&data.expected, first_bulk + 1 + content as u32),
                 poison: Poison::Ones,
             };
-            let mut of_slot = verify_items(evaluation, &compared, 0)?;
+            let mut of_slot = verify_items(evaluation, &compared)?;
             for (index, item) in of_slot.iter_mut().enumerate() {
-                item.got.bulk = first_bulk;
                 item.got.offset += slot * self.slot_bytes;
-                item.reference.bulk = first_bulk + 1 + content as u32;
-                item.bound = item.bound.map(|bound| Slice { bulk: item.reference.bulk, ..bound });
                 item.hash_key = Some(output_key(self.window.hash_key, index));
             }
             items.extend(of_slot);
@@ -201,19 +228,42 @@ impl TimedHeadline<'_> {
         checks: Checks,
     ) -> Concluded {
         let mut concluded = Concluded::default();
-        if let Some((reason, detail)) = run_failure(window.end.clone()) {
-            let status = CaseStatus::Failed { reason, detail };
-            concluded.cases.push(self.case_report(0, status, Vec::new()));
-            return concluded;
-        }
-        let slots = self.slots_of(evaluation, window, checks);
-        for content in 0..CONTENTS {
-            concluded.cases.push(self.content_report(content, &slots));
-        }
-        if let Some(sheet) = sheet {
-            self.rank(evaluation, sheet, window, &slots, &mut concluded);
+        let (cases, ranked) = self.judged(evaluation, sheet, window, checks);
+        concluded.cases = cases;
+        let why = match ranked {
+            Ranked::Time(measured) => {
+                concluded.notes.extend(remarks(&measured, window));
+                concluded.score = Score::Measured(measured);
+                return concluded;
+            }
+            Ranked::TooFast(_, why) | Ranked::Void(why) => why,
+        };
+        if window.end == RunEnd::Completed {
+            concluded.notes.push(format!("the headline shape has no time: {why}"));
         }
         concluded
+    }
+
+    /// The cases of a window, one for each content, and what it says of the time.
+    pub(crate) fn judged(
+        &self,
+        evaluation: &Evaluation<'_>,
+        sheet: Option<&HardwareSheet>,
+        window: &WindowResult,
+        checks: Checks,
+    ) -> (Vec<CaseReport>, Ranked) {
+        if let Some((reason, detail)) = run_failure(window.end.clone()) {
+            let why = detail.clone();
+            let status = CaseStatus::Failed { reason, detail };
+            return (vec![self.case_report(0, status, Vec::new())], Ranked::Void(why));
+        }
+        let slots = self.slots_of(evaluation, window, checks);
+        let reports = (0..CONTENTS).map(|content| self.content_report(content, &slots)).collect();
+        let ranked = match sheet {
+            Some(sheet) => self.ranked(evaluation, sheet, window, &slots),
+            None => Ranked::Void("nothing is known of the card".to_owned()),
+        };
+        (reports, ranked)
     }
 
     /// What each slot holds, with its checks, and whether its hash is the one that was timed.
@@ -269,72 +319,61 @@ impl TimedHeadline<'_> {
         }
     }
 
-    /// The score of a verified window, or a note why there is none.
-    fn rank(
+    fn ranked(
         &self,
         evaluation: &Evaluation<'_>,
         sheet: &HardwareSheet,
         window: &WindowResult,
         slots: &[CheckedSlot],
-        concluded: &mut Concluded,
-    ) {
+    ) -> Ranked {
         let states = [window.before.as_ref(), window.after.as_ref()];
-        let measured = match disturbance(states).or_else(|| unverified(window, slots)) {
-            Some(why) => Err(why),
-            None => self.measured(evaluation, sheet, window),
-        };
-        match measured {
-            Ok(measured) => {
-                let cold = &measured.cold;
-                if cold.dropped > 0 {
-                    let (dropped, all) = (cold.dropped, cold.dropped + cold.samples);
-                    let why = format!("{dropped} of {all} timed samples were dropped");
-                    concluded.notes.push(why);
-                }
-                if window.cold.iter().all(|sample| sample.sm_clock_hz == 0.0) {
-                    let why = "this card's timer is too coarse to read its clock by";
-                    concluded.notes.push(why.to_owned());
-                }
-                concluded.score = Score::Measured(measured);
-            }
-            Err(why) => concluded.notes.push(format!("the headline shape has no time: {why}")),
+        if let Some(why) = disturbance(states).or_else(|| unverified(window, slots)) {
+            return Ranked::Void(why);
         }
-    }
-
-    fn measured(
-        &self,
-        evaluation: &Evaluation<'_>,
-        sheet: &HardwareSheet,
-        window: &WindowResult,
-    ) -> Result<Measured, String> {
         let pair_ns = window.event_pair_ns;
-        let cold = summary(&window.cold, self.window.samples_min, pair_ns as u64)
-            .map_err(|why| why.to_string())?;
+        let cold = match summary(&window.cold, self.window.samples_min, pair_ns as u64) {
+            Ok(cold) => cold,
+            Err(why) => return Ranked::Void(why.to_string()),
+        };
         let class = evaluation.candidate.plan.precision;
         let floor = sheet.floor(&evaluation.task.spec, self.case, class);
         let (Some(floor), Some(ceilings)) = (floor, sheet.ceilings) else {
-            return Err("the card's ceilings are not known".to_owned());
+            return Ranked::Void("the card's ceilings are not known".to_owned());
         };
-        let shortest = ceilings.believable_ns(&floor, self.output_bytes(), sheet.facts.l2_bytes);
-        if cold.median_ns < shortest {
-            return Err(format!(
-                "{:.0} ns are less than the {shortest:.0} ns that the work takes at least",
-                cold.median_ns
-            ));
-        }
-        Ok(Measured {
+        let measured = Measured {
             device: sheet.facts.model.clone(),
             uuid: sheet.uuid.clone(),
             cold,
             warm: summary(&window.warm, 1, pair_ns as u64).ok(),
             floor: Some(floor),
             event_pair_ns: pair_ns,
-        })
+        };
+        let shortest = ceilings.believable_ns(&floor, self.output_bytes(), sheet.facts.l2_bytes);
+        if cold.median_ns >= shortest {
+            return Ranked::Time(measured);
+        }
+        let ns = cold.median_ns;
+        let why =
+            format!("{ns:.0} ns are less than the {shortest:.0} ns that the work takes at least");
+        Ranked::TooFast(measured, why)
     }
 
     fn output_bytes(&self) -> u64 {
         self.outputs.places.values().map(|(_, bytes)| bytes).sum()
     }
+}
+
+/// What is worth saying of a window that has a time.
+fn remarks(measured: &Measured, window: &WindowResult) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let (dropped, all) = (measured.cold.dropped, measured.cold.dropped + measured.cold.samples);
+    if dropped > 0 {
+        remarks.push(format!("{dropped} of {all} timed samples were dropped"));
+    }
+    if window.cold.iter().all(|sample| sample.sm_clock_hz == 0.0) {
+        remarks.push("this card's timer is too coarse to read its clock by".to_owned());
+    }
+    remarks
 }
 
 /// Why a window means nothing: others used the card, or it protected itself.

@@ -79,6 +79,7 @@ pub(super) struct Sums {
     error_squares: [f64; LANES],
     rounding_squares: [f64; LANES],
     want_squares: [f64; LANES],
+    tolerance_squares: [f64; LANES],
 }
 
 /// The same, added up.
@@ -88,6 +89,7 @@ pub(super) struct Totals {
     pub(super) error_squares: f64,
     pub(super) rounding_squares: f64,
     pub(super) want_squares: f64,
+    pub(super) tolerance_squares: f64,
 }
 
 impl Sums {
@@ -120,6 +122,7 @@ impl Sums {
         self.error_squares[lane] += error * error;
         self.rounding_squares[lane] += rounding * rounding;
         self.want_squares[lane] += want * want;
+        self.tolerance_squares[lane] += tolerance * tolerance;
         // Infinite for an error without a tolerance; NaN, which is no maximum, for 0 / 0.
         let ratio = error / tolerance;
         let worst = self.worst_ratios[lane];
@@ -141,6 +144,7 @@ impl Sums {
         add(&mut self.error_squares, &next.error_squares);
         add(&mut self.rounding_squares, &next.rounding_squares);
         add(&mut self.want_squares, &next.want_squares);
+        add(&mut self.tolerance_squares, &next.tolerance_squares);
         for (worst, next) in self.worst_ratios.iter_mut().zip(next.worst_ratios) {
             *worst = worst.max(next);
         }
@@ -153,6 +157,7 @@ impl Sums {
             error_squares: self.error_squares.iter().sum(),
             rounding_squares: self.rounding_squares.iter().sum(),
             want_squares: self.want_squares.iter().sum(),
+            tolerance_squares: self.tolerance_squares.iter().sum(),
         }
     }
 }

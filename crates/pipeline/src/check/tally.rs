@@ -1,8 +1,9 @@
 //! What is added up over the elements of one output, and what follows from the sums.
 
+use super::block::Totals;
 use super::block::{Block, Sums};
 use super::{Comparison, OutputCheck, WrongElement};
-use crate::limits::WRONG_ELEMENTS_MAX;
+use crate::limits::{NORM_ELEMENTS_MIN, NORM_TOLERANCE_SHARE, WRONG_ELEMENTS_MAX};
 use crate::verdict::Reason;
 
 /// One compared element.
@@ -39,6 +40,8 @@ pub(super) struct Tally {
     nonfinite: u64,
     first: Vec<WrongElement>,
     span: Option<WrongSpan>,
+    /// Norm-wise error of the worst part.
+    worst_part_error: f64,
 }
 
 /// Bounding box of the wrong elements over (row, column), column being the last dimension.
@@ -81,6 +84,7 @@ impl Tally {
         self.wrong += next.wrong;
         self.unwritten += next.unwritten;
         self.nonfinite += next.nonfinite;
+        self.worst_part_error = self.worst_part_error.max(next.worst_part_error);
         let room = WRONG_ELEMENTS_MAX.saturating_sub(self.first.len());
         self.first.extend(next.first.into_iter().take(room));
         self.span = match (self.span.take(), next.span) {
@@ -114,16 +118,21 @@ impl Tally {
         }
     }
 
+    /// Notes the norm-wise error of what was added so far, as that of a part: what is wrong in one
+    /// block must not vanish in the norm of a large output.
+    pub(super) fn note_part_error(&mut self, comparison: &Comparison<'_>) {
+        let totals = self.sums.totals();
+        if comparison.norm_binds && totals.compared >= NORM_ELEMENTS_MIN {
+            self.worst_part_error = norm_error(comparison, &totals);
+        }
+    }
+
     pub(super) fn finish(self, comparison: &Comparison<'_>, elements: u64) -> OutputCheck {
         let totals = self.sums.totals();
-        let narrow = comparison.dtype.bits() <= 16 && comparison.dtype.is_float();
-        let rounding = if narrow { totals.rounding_squares } else { 0.0 };
-        let norm_error = if totals.want_squares > 0.0 {
-            ((totals.error_squares - rounding).max(0.0) / totals.want_squares).sqrt()
-        } else {
-            0.0
-        };
-        let norm_holds = norm_error <= comparison.norm_limit;
+        let norm_error = norm_error(comparison, &totals);
+        let norm_limit = norm_limit(comparison, &totals);
+        // Written so that a NaN is no pass.
+        let norm_holds = norm_error <= norm_limit && self.worst_part_error <= comparison.norm_limit;
         let norm_fails = comparison.bounded() && !norm_holds;
         let pattern = self
             .span
@@ -140,7 +149,8 @@ impl Tally {
             first: self.first,
             worst_ratio: totals.worst_ratio,
             norm_error: norm_error.min(f64::MAX),
-            norm_limit: comparison.norm_limit,
+            norm_limit,
+            worst_part_error: self.worst_part_error.min(f64::MAX),
             pattern,
             failure,
         }
@@ -158,6 +168,26 @@ impl Tally {
         }
         Some(if self.nonfinite == self.wrong { Reason::Nonfinite } else { Reason::Mismatch })
     }
+}
+
+/// Norm-wise error; the excess over rounding alone for 16-bit outputs.
+fn norm_error(comparison: &Comparison<'_>, totals: &Totals) -> f64 {
+    let narrow = comparison.dtype.bits() <= 16 && comparison.dtype.is_float();
+    let rounding = if narrow { totals.rounding_squares } else { 0.0 };
+    if totals.want_squares > 0.0 {
+        ((totals.error_squares - rounding).max(0.0) / totals.want_squares).sqrt()
+    } else {
+        0.0
+    }
+}
+
+/// The limit of the norm-wise error for what was added up.
+fn norm_limit(comparison: &Comparison<'_>, totals: &Totals) -> f64 {
+    if comparison.norm_binds && totals.compared >= NORM_ELEMENTS_MIN || totals.want_squares == 0.0 {
+        return comparison.norm_limit;
+    }
+    let tolerance = (totals.tolerance_squares / totals.want_squares).sqrt();
+    comparison.norm_limit.max((NORM_TOLERANCE_SHARE * tolerance).min(f64::MAX))
 }
 
 impl WrongSpan {

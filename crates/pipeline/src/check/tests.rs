@@ -30,6 +30,7 @@ fn check(got: &[f32], want: &[f64], compare: Compare) -> OutputCheck {
         bound: (compare == Compare::Bound).then_some(&bound),
         accumulation_unit: 2f64.powi(-24),
         norm_limit: 5e-5,
+        norm_binds: true,
         flush_denormals: false,
         poison: Poison::Ones,
     }
@@ -82,6 +83,7 @@ fn a_bound_that_is_no_size_passes_nothing() {
             bound: Some(&f64_bytes(&[bound])),
             accumulation_unit: 2f64.powi(-24),
             norm_limit: 1e9,
+            norm_binds: true,
             flush_denormals: false,
             poison: Poison::Ones,
         }
@@ -111,6 +113,7 @@ fn integers_are_compared_as_bits_and_booleans_must_be_0_or_1() {
             bound: None,
             accumulation_unit: 0.0,
             norm_limit: 0.0,
+            norm_binds: true,
             flush_denormals: false,
             poison: Poison::Values(1),
         }
@@ -125,24 +128,38 @@ fn integers_are_compared_as_bits_and_booleans_must_be_0_or_1() {
 
 #[test]
 fn a_uniform_small_error_fails_the_norm_only() {
-    let want = vec![1.0; 64];
-    let bound = f64_bytes(&[1e6; 64]);
-    let got = f32_bytes(&[1.001; 64]);
-    let checked = Comparison {
+    let (want, bound) = (vec![1.0; 2048], f64_bytes(&[1e6; 2048]));
+    // One block of many is enough, however little it adds to the whole.
+    let mut values = vec![1.0; 2048];
+    values[1024..].fill(1.00006);
+    let got = f32_bytes(&values);
+    let comparison = Comparison {
         name: "y",
         dtype: Dtype::F32,
         compare: Compare::Bound,
-        extents: &[64],
+        extents: &[2048],
         got: &got,
         reference: &f64_bytes(&want),
         bound: Some(&bound),
         accumulation_unit: 2f64.powi(-24),
         norm_limit: 5e-5,
+        norm_binds: true,
         flush_denormals: false,
         poison: Poison::Ones,
-    }
-    .run();
-    assert_eq!((checked.wrong, checked.failure), (0, Some(Reason::Precision)));
+    };
+    let failure = |comparison: Comparison<'_>, part_elements| {
+        let checked = comparison.run_in_parts(part_elements);
+        assert_eq!(checked.wrong, 0);
+        checked.failure
+    };
+    assert_eq!(failure(comparison, 2048), None);
+    assert_eq!(failure(comparison, 1024), Some(Reason::Precision));
+    let doubled = f32_bytes(&[1.00006; 2048]);
+    let doubled = Comparison { got: &doubled, ..comparison };
+    assert_eq!(failure(doubled, 2048), Some(Reason::Precision));
+    // Where the norm does not tell classes apart, the elements' own tolerances count.
+    let elsewhere = Comparison { norm_binds: false, ..doubled };
+    assert_eq!(failure(elsewhere, 2048), None);
 }
 
 #[test]
@@ -161,6 +178,7 @@ fn the_pattern_says_where() {
         bound: Some(&bound),
         accumulation_unit: 2f64.powi(-24),
         norm_limit: 5e-5,
+        norm_binds: true,
         flush_denormals: false,
         poison: Poison::Ones,
     }
@@ -218,6 +236,7 @@ fn neither_parts_nor_threads_change_what_is_found() {
             bound: Some(&f64_bytes(&[8.0; 1050])),
             accumulation_unit: dtype.unit_roundoff(),
             norm_limit: 5e-5,
+            norm_binds: true,
             flush_denormals: false,
             poison: Poison::Values(5),
         };
@@ -228,6 +247,7 @@ fn neither_parts_nor_threads_change_what_is_found() {
             let close = (parted.norm_error - whole.norm_error).abs() <= 1e-12 * whole.norm_error;
             assert!(close, "{dtype:?} {part_elements}");
             parted.norm_error = whole.norm_error;
+            parted.worst_part_error = whole.worst_part_error;
             assert_eq!(parted, whole, "{dtype:?} {part_elements}");
         }
         let with_threads = |threads| {

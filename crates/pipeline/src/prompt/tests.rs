@@ -47,6 +47,7 @@ fn attempt(seq: u32, mode: Mode, verdict: Verdict) -> Attempt {
         reply: "A reply.".to_owned(),
         diagnostics: Vec::new(),
         report: None,
+        promotion: None,
     }
 }
 
@@ -115,6 +116,7 @@ fn wrong(seq: u32) -> Attempt {
         worst_ratio: 1e9,
         norm_error: 0.1,
         norm_limit: 5e-5,
+        worst_part_error: 0.0,
         pattern: "37 of 37333 elements; only columns 1008..=1008 of 1009".to_owned(),
         failure: Some(Reason::Poison),
     };

@@ -13,12 +13,15 @@ use crate::open::Work;
 use crate::{AttemptId, JudgementRow, NewJudgement, Result};
 
 /// Stages by the names that they are stored under.
-const STAGES: [(Stage, &str); 1] = [(Stage::Search, "search")];
+const STAGES: [(Stage, &str); 3] =
+    [(Stage::Search, "search"), (Stage::Promote, "promote"), (Stage::Accept, "accept")];
 
 /// The name of a stage, as in the ledger.
 pub(crate) fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Search => STAGES[0].1,
+        Stage::Promote => STAGES[1].1,
+        Stage::Accept => STAGES[2].1,
     }
 }
 

@@ -163,6 +163,7 @@ fn check(failure: Option<Reason>) -> OutputCheck {
         worst_ratio: 0.5,
         norm_error: 0.0,
         norm_limit: 1.0,
+        worst_part_error: 0.0,
         pattern: "somewhere".to_owned(),
         failure,
     }
@@ -170,6 +171,7 @@ fn check(failure: Option<Reason>) -> OutputCheck {
 
 fn checks(failures: [Option<Reason>; 2], hashes: [u64; 2]) -> Checks {
     Checks {
+        spreads: Vec::new(),
         checks: failures.map(check).to_vec(),
         hashes: hashes.map(|hash| Some([hash, hash])).to_vec(),
     }

@@ -1,0 +1,210 @@
+//! The accept stage: performs the steps of [`pipeline::acceptance`], one at a time.
+//!
+//! The caller stores each entry before it asks for the next, so an acceptance can be interrupted
+//! anywhere. Trials are in `hidden`, times in `windows`, baselines in `baselines`, what is looked at
+//! besides in `checks`. Start at [`Judge::acceptance_protocol`].
+
+mod groups;
+
+use std::time::Instant;
+
+use pipeline::acceptance::{
+    Check, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WeightedCase, WindowRecord,
+};
+use pipeline::comparison::Confidence;
+use pipeline::inputs::MasterSeed;
+use pipeline::report::GpuRecord;
+use pipeline::task::spec::Case;
+use sandbox::CancelFlag;
+
+use crate::evaluate::{Evaluation, HEADLINE};
+use crate::headline::WindowKind;
+use crate::hidden::measured_class;
+use crate::windows::TimedWindow;
+use crate::{Judge, JudgeError};
+
+/// What is to be accepted. `evaluation.seed` is a secret of this acceptance alone.
+#[derive(Clone, Copy)]
+pub struct Acceptance<'a> {
+    pub evaluation: Evaluation<'a>,
+    /// The most rounds that are run, 7 to 15.
+    pub rounds_max: u32,
+    pub confidence: Confidence,
+}
+
+impl Judge {
+    /// What an acceptance consists of here and now.
+    ///
+    /// # Errors
+    /// [`JudgeError::NotAvailable`] without a GPU: nothing else gives times.
+    pub fn acceptance_protocol(
+        &self,
+        acceptance: &Acceptance<'_>,
+        cancel: &CancelFlag,
+    ) -> Result<Protocol, JudgeError> {
+        if self.config.gpus.is_none() {
+            let why = "a claim needs a GPU; the simulator gives no times";
+            return Err(JudgeError::NotAvailable(why.to_owned()));
+        }
+        let evaluation = &acceptance.evaluation;
+        let spec = &evaluation.task.spec;
+        let mut weighted: Vec<&Case> = spec.cases.iter().filter(|it| it.weight > 0.0).collect();
+        weighted.sort_by_key(|case| case.name != HEADLINE);
+        let case = |case: &&Case| WeightedCase { case: case.name.clone(), weight: case.weight };
+        Ok(Protocol {
+            groups: groups::names(spec),
+            checks: self.checks_here(evaluation),
+            cases: weighted.iter().map(case).collect(),
+            baselines: self.baselines_here(evaluation, cancel)?,
+            class: evaluation.candidate.plan.precision,
+            rounds_max: acceptance.rounds_max,
+            confidence: acceptance.confidence,
+        })
+    }
+
+    /// Performs one step; [`Step::Done`] is none.
+    ///
+    /// # Errors
+    /// A broken reference, child or machine; never the candidate.
+    pub fn acceptance_step(
+        &self,
+        acceptance: &Acceptance<'_>,
+        protocol: &Protocol,
+        entries: &[Entry],
+        step: &Step,
+        cancel: &CancelFlag,
+    ) -> Result<Entry, JudgeError> {
+        let evaluation = &acceptance.evaluation;
+        match step {
+            Step::Rebuild => {
+                let same = self.builds_again(evaluation, Instant::now(), cancel)?;
+                Ok(Entry::Rebuilt { same })
+            }
+            Step::Trials(index) => {
+                let group = protocol.groups.get(*index).map(String::as_str).unwrap_or_default();
+                self.trials_entry(evaluation, group, cancel)
+            }
+            Step::Check(check) => {
+                let found = self.check(evaluation, *check, cancel)?;
+                Ok(Entry::Checked { check: *check, found })
+            }
+            Step::Pilot { case, baseline } => {
+                let subject = Subject::Baseline(baseline.clone());
+                let place = Place { case, round: 0, position: 0 };
+                self.window_record(evaluation, &place, &subject, entries, cancel).map(Entry::Pilot)
+            }
+            Step::Window { case, round, position, subject } => {
+                let place = Place { case, round: *round, position: *position };
+                self.window_record(evaluation, &place, subject, entries, cancel).map(Entry::Window)
+            }
+            Step::Done => {
+                let why = "it was asked to do nothing".to_owned();
+                Err(JudgeError::Child { child: "accept", why })
+            }
+        }
+    }
+
+    fn trials_entry(
+        &self,
+        evaluation: &Evaluation<'_>,
+        group: &str,
+        cancel: &CancelFlag,
+    ) -> Result<Entry, JudgeError> {
+        let secret = MasterSeed(evaluation.seed.0).derive(&format!("accept/{group}"));
+        let found = self.accept_group(evaluation, group, &secret, cancel)?;
+        Ok(Entry::Trials(TrialsRecord {
+            group: group.to_owned(),
+            class: measured_class(&evaluation.task.spec, &found.errors),
+            cases: found.cases,
+            verdict: found.verdict,
+            deterministic: found.deterministic,
+        }))
+    }
+
+    fn window_record(
+        &self,
+        evaluation: &Evaluation<'_>,
+        place: &Place<'_>,
+        subject: &Subject,
+        entries: &[Entry],
+        cancel: &CancelFlag,
+    ) -> Result<WindowRecord, JudgeError> {
+        let spec = &evaluation.task.spec;
+        let case = spec.cases.iter().find(|case| case.name == place.case);
+        let case = case.ok_or_else(|| JudgeError::Child {
+            child: "accept",
+            why: format!("the task has no case `{}`", place.case),
+        })?;
+        // Every window draws contents of its own.
+        let index = u64::from(place.round) << 8 | u64::from(place.position);
+        let evaluation = Evaluation { index, ..*evaluation };
+        let kind = WindowKind::Accept { baseline_ns: pilot_ns(entries, place.case) };
+        let mut record = WindowRecord {
+            case: place.case.to_owned(),
+            subject: subject.clone(),
+            round: place.round,
+            position: place.position,
+            timed: Timed::Void(String::new()),
+            gpu: None,
+            flags_before: Vec::new(),
+            flags_after: Vec::new(),
+            versions: Vec::new(),
+            error: None,
+            steady: Vec::new(),
+            energy_mj: None,
+        };
+        match subject {
+            Subject::Candidate => {
+                let TimedWindow { timed, gpu } =
+                    self.time_window(&evaluation, case, kind, cancel)?;
+                (record.timed, record.gpu) = (timed, gpu);
+            }
+            Subject::Baseline(baseline) => {
+                self.time_baseline(&evaluation, case, baseline, kind, &mut record, cancel)?;
+            }
+        }
+        record.steady = record.gpu.as_ref().map(steady_states).unwrap_or_default();
+        Ok(record)
+    }
+
+    fn check(
+        &self,
+        evaluation: &Evaluation<'_>,
+        check: Check,
+        cancel: &CancelFlag,
+    ) -> Result<Found, JudgeError> {
+        let found = self.look(evaluation, check, cancel);
+        match found {
+            // What cannot be looked at here is said, and nothing more.
+            Err(JudgeError::NotAvailable(why)) => Ok(Found::NotAvailable { why }),
+            other => other,
+        }
+    }
+}
+
+/// Which window of which round.
+struct Place<'a> {
+    case: &'a str,
+    round: u32,
+    position: u32,
+}
+
+/// How long one call of the fastest baseline takes, by the pilot; 0 before there is one.
+fn pilot_ns(entries: &[Entry], case: &str) -> f64 {
+    let times = entries.iter().filter_map(|entry| match entry {
+        Entry::Pilot(record) if record.case == case => record.median_ns(),
+        Entry::Pilot(_) | Entry::Window(_) | Entry::Rebuilt { .. } => None,
+        Entry::Trials(_) | Entry::Checked { .. } => None,
+    });
+    times.reduce(f64::min).unwrap_or(0.0)
+}
+
+/// What the driver said of the clocks before and after, but for idling.
+fn steady_states(gpu: &GpuRecord) -> Vec<String> {
+    let states = [&gpu.before, &gpu.after].into_iter().flatten();
+    let mut reasons: Vec<String> = states.flat_map(|state| state.throttle.clone()).collect();
+    reasons.retain(|reason| !reason.to_lowercase().contains("idle"));
+    reasons.sort();
+    reasons.dedup();
+    reasons
+}

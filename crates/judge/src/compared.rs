@@ -1,0 +1,187 @@
+//! Has outputs compared with what is expected, in a child where the candidate never was.
+
+use pipeline::check::OutputCheck;
+use pipeline::defence::Defence;
+use pipeline::inputs::{Distribution, Poison};
+use pipeline::task::spec::{Case, Compare, extents};
+use sandbox::wire::{Leniency, RunEnd, RunReport, Spread, VerifyItem, VerifyReport, VerifyRequest};
+use sandbox::{CancelFlag, ChildKind, Memfd};
+
+use crate::cases::Tensors;
+use crate::children::ChildEnd;
+use crate::evaluate::Evaluation;
+use crate::headline::Headline;
+use crate::limits::VERIFY_LIMITS;
+use crate::reference::EMPTY;
+use crate::trials::Trial;
+use crate::{Judge, JudgeError};
+
+/// What the comparing child found, one of each kind for each item.
+#[derive(Default)]
+pub(crate) struct Checks {
+    pub(crate) checks: Vec<OutputCheck>,
+    pub(crate) hashes: Vec<Option<[u64; 2]>>,
+    pub(crate) spreads: Vec<Option<Spread>>,
+}
+
+impl Checks {
+    /// Takes off what is about the window; the trials' part stays.
+    pub(crate) fn split_off_window(&mut self, trials: &[Trial<'_>], run: &RunReport) -> Self {
+        let pairs = trials.iter().zip(&run.runs);
+        let completed = pairs.filter(|(_, result)| result.end == RunEnd::Completed);
+        let of_trials: usize = completed.map(|(trial, _)| trial.outputs.places.len()).sum();
+        let at = of_trials.min(self.checks.len());
+        Self {
+            checks: self.checks.split_off(at),
+            hashes: self.hashes.split_off(at.min(self.hashes.len())),
+            spreads: self.spreads.split_off(at.min(self.spreads.len())),
+        }
+    }
+}
+
+/// The memfds of a request, each once.
+#[derive(Default)]
+pub(crate) struct Bulk<'a>(pub(crate) Vec<&'a Memfd>);
+
+impl<'a> Bulk<'a> {
+    /// The index of a memfd, which is added if it is not there.
+    pub(crate) fn index(&mut self, memfd: &'a Memfd) -> u32 {
+        let found = self.0.iter().position(|known| std::ptr::eq(*known, memfd));
+        found.unwrap_or_else(|| {
+            self.0.push(memfd);
+            self.0.len() - 1
+        }) as u32
+    }
+}
+
+impl Judge {
+    /// Compares the outputs of every completed run and of the window in a child of its own.
+    pub(crate) fn verify(
+        &self,
+        evaluation: &Evaluation<'_>,
+        trials: &[Trial<'_>],
+        headline: &Headline<'_>,
+        run: &RunReport,
+        cancel: &CancelFlag,
+    ) -> Result<Checks, JudgeError> {
+        let mut bulk = Bulk::default();
+        let mut items = Vec::new();
+        for (trial, result) in trials.iter().zip(&run.runs) {
+            if result.end == RunEnd::Completed {
+                let mut of_trial = self.trial_items(evaluation, trial, &mut bulk)?;
+                if let Some(twin) = trial.twin_of.and_then(|index| trials.get(index)) {
+                    let at = bulk.index(&twin.outputs.memfd);
+                    for item in &mut of_trial {
+                        item.twin = twin.outputs.slice(at, &item.name);
+                    }
+                }
+                items.extend(of_trial);
+            }
+        }
+        if let (Headline::Timed(timed), Some(window)) = (headline, &run.window) {
+            let first = bulk.0.len() as u32;
+            bulk.0.extend(timed.compared_bulk());
+            items.extend(timed.verify_items(evaluation, window, first)?);
+        }
+        if items.is_empty() {
+            return Ok(Checks::default());
+        }
+        self.verified(items, &bulk.0, cancel)
+    }
+
+    fn trial_items<'a>(
+        &self,
+        evaluation: &Evaluation<'_>,
+        trial: &'a Trial<'_>,
+        bulk: &mut Bulk<'a>,
+    ) -> Result<Vec<VerifyItem>, JudgeError> {
+        // Without its own check, a run is believed to be as right as the first one.
+        let unverified = !self.config.policy.has(Defence::C) && !trial.is_first;
+        let expected = bulk.index(&trial.data.expected.memfd);
+        let compared = Compared {
+            case: trial.case,
+            distribution: trial.distribution,
+            outputs: (&trial.outputs, bulk.index(&trial.outputs.memfd)),
+            expected: (&trial.data.expected, expected),
+            poison: trial.poison,
+        };
+        let mut items = verify_items(evaluation, &compared)?;
+        for item in &mut items {
+            if !self.config.policy.has(Defence::F) {
+                item.leniency = Leniency::Tolerance;
+            }
+            if unverified {
+                item.leniency = Leniency::Everything;
+            }
+        }
+        Ok(items)
+    }
+
+    fn verified(
+        &self,
+        items: Vec<VerifyItem>,
+        bulk: &[&Memfd],
+        cancel: &CancelFlag,
+    ) -> Result<Checks, JudgeError> {
+        let (child, count) = ("verify", items.len());
+        let request = VerifyRequest { items };
+        match self.call(ChildKind::Verify, &request, bulk, &VERIFY_LIMITS, None, cancel)? {
+            ChildEnd::Reported(VerifyReport { checks, hashes, spreads })
+                if [checks.len(), hashes.len(), spreads.len()] == [count; 3] =>
+            {
+                Ok(Checks { checks, hashes, spreads })
+            }
+            ChildEnd::Reported(_) => {
+                Err(JudgeError::Child { child, why: "it left out checks".to_owned() })
+            }
+            ChildEnd::TimedOut => Err(JudgeError::Child { child, why: "timed out".to_owned() }),
+            ChildEnd::Crashed(why) | ChildEnd::Killed(why) | ChildEnd::Broken(why) => {
+                Err(JudgeError::Child { child, why })
+            }
+        }
+    }
+}
+
+/// Outputs to compare with what is expected at a case; tensors with the index of their memfd.
+pub(crate) struct Compared<'a> {
+    pub(crate) case: &'a Case,
+    pub(crate) distribution: Distribution,
+    pub(crate) outputs: (&'a Tensors, u32),
+    pub(crate) expected: (&'a Tensors, u32),
+    pub(crate) poison: Poison,
+}
+
+pub(crate) fn verify_items(
+    evaluation: &Evaluation<'_>,
+    compared: &Compared<'_>,
+) -> Result<Vec<VerifyItem>, JudgeError> {
+    let spec = &evaluation.task.spec;
+    let precision = evaluation.candidate.plan.precision;
+    let broken = |error: pipeline::task::spec::SpecError| JudgeError::Reference {
+        task: spec.name.clone(),
+        why: error.to_string(),
+    };
+    let expected = |name: String| compared.expected.0.slice(compared.expected.1, &name);
+    let item = |output: &pipeline::task::spec::Output| {
+        let bound = expected(format!("{}_bound", output.name));
+        let (outputs, bulk) = compared.outputs;
+        Ok(VerifyItem {
+            name: output.name.clone(),
+            dtype: output.dtype,
+            compare: output.compare,
+            extents: extents(&output.shape, &compared.case.dims).map_err(broken)?,
+            got: outputs.slice(bulk, &output.name).unwrap_or(EMPTY),
+            reference: expected(format!("{}_ref", output.name)).unwrap_or(EMPTY),
+            bound: bound.filter(|_| output.compare == Compare::Bound),
+            accumulation_unit: spec.accumulation_unit(precision),
+            norm_limit: spec.norm_limit(precision),
+            norm_binds: compared.distribution.tells_classes(),
+            flush_denormals: spec.flush_denormals,
+            poison: compared.poison,
+            leniency: Leniency::None,
+            hash_key: None,
+            twin: None,
+        })
+    };
+    spec.outputs.iter().map(item).collect()
+}

@@ -1,0 +1,250 @@
+//! The promote stage: a candidate that would replace the incumbent meets hidden cases.
+//!
+//! Twelve trials on freshly drawn shapes and contents, each run twice, a history of calls, the
+//! compile once more; on a GPU then the two kernels side by side. What is told of a failure is one
+//! word; the full verdict stays in the ledger.
+
+use std::time::{Duration, Instant};
+
+use pipeline::inputs::{Distribution, MasterSeed};
+use pipeline::promotion::{Coarse, Promotion};
+use pipeline::report::{CaseReport, Report, Score, Stage};
+use pipeline::task::spec::Case;
+use pipeline::verdict::{Reason, Verdict};
+use sandbox::CancelFlag;
+
+use crate::evaluate::Evaluation;
+use crate::hidden::Group;
+use crate::limits::{
+    HIDDEN_BYTES_GPU, HIDDEN_BYTES_SIM, PROMOTE_SHAPES, REBUILD_WAIT, SIDE_BY_SIDE_TIE,
+};
+use crate::{Judge, JudgeError};
+
+/// What a promote came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promoted {
+    /// The full verdict; never shown to who wrote the kernel.
+    pub verdict: Verdict,
+    pub promotion: Promotion,
+    pub report: Report,
+    /// False when the end depended on the state of the machine.
+    pub repeatable: bool,
+}
+
+impl Judge {
+    /// Runs the promote stage. `evaluation.seed` is a secret of this promote alone.
+    ///
+    /// # Errors
+    /// A broken reference, child or machine; never the candidate.
+    pub fn promote(
+        &self,
+        evaluation: &Evaluation<'_>,
+        incumbent: Option<&Evaluation<'_>>,
+        cancel: &CancelFlag,
+    ) -> Result<Promoted, JudgeError> {
+        let started = Instant::now();
+        let secret = MasterSeed(evaluation.seed.0).derive("promote");
+        let mut found = Found::default();
+        self.hidden_trials(evaluation, &secret, &mut found, cancel)?;
+        if found.verdict.is_none() && !self.builds_again(evaluation, started, cancel)? {
+            let detail = "compiling the same source again gave another program";
+            found.verdict = Some(Verdict::failed(Reason::State, detail));
+        }
+        let promotion = match (&found.verdict, incumbent) {
+            (Some(verdict), _) => Promotion::Failed(coarse(verdict)),
+            (None, Some(incumbent)) => self.beside(evaluation, incumbent, cancel)?,
+            (None, None) => Promotion::Passed { ratio: None },
+        };
+        let report = self.promote_report(evaluation, &mut found);
+        let verdict = found.verdict.unwrap_or_else(Verdict::correct);
+        Ok(Promoted { verdict, promotion, report, repeatable: found.repeatable })
+    }
+
+    fn hidden_trials(
+        &self,
+        evaluation: &Evaluation<'_>,
+        secret: &MasterSeed,
+        found: &mut Found,
+        cancel: &CancelFlag,
+    ) -> Result<(), JudgeError> {
+        let shapes = self.hidden_cases(evaluation, secret, PROMOTE_SHAPES, self.hidden_bytes());
+        let mut cases: Vec<Case> = shapes.into_iter().map(|(case, _)| case).collect();
+        if cases.len() < pipeline::limits::HIDDEN_SHAPES_MIN {
+            let note = "the plan's domain leaves no shapes to draw: fixed-shape";
+            found.notes.push(note.to_owned());
+        }
+        let public = evaluation.task.spec.cases.iter();
+        cases.extend(public.filter(|case| self.runs_here(case)).cloned());
+        let others = Distribution::others(&evaluation.task.spec);
+        for (index, case) in cases.iter().take(PROMOTE_SHAPES).enumerate() {
+            let mut chosen = vec![Distribution::D1];
+            // D2 or D4 at every shape, and one of the rest in turn.
+            let [_, second] = self.search_pair(evaluation);
+            let rest: Vec<_> = others.iter().filter(|it| **it != second).collect();
+            chosen.push(second);
+            let turn = index + usize::from(secret.0[0]);
+            chosen.extend(rest.get(turn % rest.len().max(1)).map(|it| **it));
+            if !self.hidden_case(evaluation, case, &chosen, secret, found, cancel)? {
+                return Ok(());
+            }
+        }
+        match self.smallest(evaluation, &cases) {
+            Some(case) => self.history(evaluation, case, secret, found, cancel),
+            None => Ok(()),
+        }
+    }
+
+    /// One shape; false when the candidate failed there.
+    fn hidden_case(
+        &self,
+        evaluation: &Evaluation<'_>,
+        case: &Case,
+        distributions: &[Distribution],
+        secret: &MasterSeed,
+        found: &mut Found,
+        cancel: &CancelFlag,
+    ) -> Result<bool, JudgeError> {
+        let Some(facts) = &evaluation.build.facts else { return Ok(false) };
+        let plan = match self.plan_at(evaluation, facts, case) {
+            Ok(plan) => plan,
+            Err(verdict) => {
+                found.verdict = Some(verdict);
+                return Ok(false);
+            }
+        };
+        let runs = self.case_runs(case, &plan, distributions, secret);
+        Ok(found.take(self.run_group(evaluation, runs, cancel)?))
+    }
+
+    fn history(
+        &self,
+        evaluation: &Evaluation<'_>,
+        case: &Case,
+        secret: &MasterSeed,
+        found: &mut Found,
+        cancel: &CancelFlag,
+    ) -> Result<(), JudgeError> {
+        let Some(facts) = &evaluation.build.facts else { return Ok(()) };
+        if let Ok(plan) = self.plan_at(evaluation, facts, case) {
+            let mut group =
+                self.run_group(evaluation, self.history_runs(case, &plan, secret), cancel)?;
+            group.verdict = as_state(&group);
+            found.take(group);
+        }
+        Ok(())
+    }
+
+    /// The case with the fewest bytes: a history needs calls, not size.
+    fn smallest<'c>(&self, evaluation: &Evaluation<'_>, cases: &'c [Case]) -> Option<&'c Case> {
+        let spec = &evaluation.task.spec;
+        cases.iter().min_by_key(|case| pipeline::hidden::tensor_bytes(spec, &case.dims))
+    }
+
+    /// True when the source compiles to the same program again, at least two seconds after it was
+    /// first compiled: what depends on the time of day does not.
+    pub(crate) fn builds_again(
+        &self,
+        evaluation: &Evaluation<'_>,
+        started: Instant,
+        cancel: &CancelFlag,
+    ) -> Result<bool, JudgeError> {
+        let wait = REBUILD_WAIT.saturating_sub(started.elapsed());
+        if wait > Duration::ZERO {
+            crate::on_card::wait_unless_cancelled(wait, cancel)?;
+        }
+        let candidate = evaluation.candidate;
+        let names = candidate.plan.kernel_names();
+        let again = self.compile(&candidate.source, evaluation.tunables, &names, cancel)?;
+        let hash = |facts: &pipeline::build::BuildFacts| facts.ptx_hash.clone();
+        let first = evaluation.build.facts.as_ref().map(hash);
+        Ok(first.is_some() && again.facts.as_ref().map(hash) == first)
+    }
+
+    /// The two kernels side by side on the headline shape, where there is a GPU.
+    fn beside(
+        &self,
+        evaluation: &Evaluation<'_>,
+        incumbent: &Evaluation<'_>,
+        cancel: &CancelFlag,
+    ) -> Result<Promotion, JudgeError> {
+        let Some(ratio) = self.time_beside(evaluation, incumbent, cancel)? else {
+            return Ok(Promotion::Passed { ratio: None });
+        };
+        Ok(if ratio > 1.0 + SIDE_BY_SIDE_TIE {
+            Promotion::Passed { ratio: Some(ratio) }
+        } else {
+            Promotion::NotFaster { ratio }
+        })
+    }
+
+    fn hidden_bytes(&self) -> u64 {
+        match self.config.gpus {
+            Some(_) => HIDDEN_BYTES_GPU,
+            None => HIDDEN_BYTES_SIM,
+        }
+    }
+
+    fn promote_report(&self, evaluation: &Evaluation<'_>, found: &mut Found) -> Report {
+        let entries = evaluation.build.facts.as_ref().map(|facts| facts.entries.clone());
+        Report {
+            stage: Stage::Promote,
+            device: self.config.device.model.clone(),
+            kernels: entries.unwrap_or_default(),
+            cases: std::mem::take(&mut found.cases),
+            score: Score::None,
+            notes: std::mem::take(&mut found.notes),
+            gpu: None,
+        }
+    }
+}
+
+/// What hidden trials found so far.
+struct Found {
+    /// The first failure.
+    verdict: Option<Verdict>,
+    cases: Vec<CaseReport>,
+    notes: Vec<String>,
+    repeatable: bool,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self { verdict: None, cases: Vec::new(), notes: Vec::new(), repeatable: true }
+    }
+}
+
+impl Found {
+    /// Adds a group; true when the candidate passed it.
+    fn take(&mut self, group: Group) -> bool {
+        self.cases.extend(group.cases);
+        self.repeatable &= group.repeatable;
+        let note = "outputs differ from run to run, within the gates";
+        if !group.deterministic && self.notes.iter().all(|known| known != note) {
+            self.notes.push(note.to_owned());
+        }
+        if !group.verdict.is_correct() {
+            self.verdict = Some(group.verdict);
+            return false;
+        }
+        true
+    }
+}
+
+/// A later call that is wrong where the first was right leans on what the first one left.
+pub(crate) fn as_state(group: &Group) -> Verdict {
+    let first_passed =
+        group.cases.first().is_some_and(|case| case.status == pipeline::report::CaseStatus::Passed);
+    let verdict = &group.verdict;
+    match verdict.reason {
+        Some(Reason::Shape | Reason::Mismatch | Reason::Nonfinite | Reason::Nondet)
+            if first_passed =>
+        {
+            Verdict::failed(Reason::State, format!("a later call: {}", verdict.detail))
+        }
+        _ => verdict.clone(),
+    }
+}
+
+fn coarse(verdict: &Verdict) -> Coarse {
+    verdict.reason.map_or(Coarse::HiddenShape, Coarse::of)
+}

@@ -1,0 +1,127 @@
+//! What hidden cases said of a candidate, as much of it as anybody is told.
+//!
+//! A model that learns which hidden shape failed learns the hidden set. So one coarse word goes
+//! back, and every failure costs its lineage a strike: see [`strikes_left`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::attempt::Attempt;
+use crate::limits::STRIKES;
+use crate::verdict::{Reason, Verdict};
+
+/// How a promote ended.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Promotion {
+    /// It is right where nobody was shown, and replaces the incumbent; by the times side by side it
+    /// is so many times as fast, where there was an incumbent and a GPU.
+    Passed {
+        ratio: Option<f64>,
+    },
+    /// It is right, and not faster than the incumbent beside it.
+    NotFaster {
+        ratio: f64,
+    },
+    Failed(Coarse),
+}
+
+/// All that is told of a hidden failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Coarse {
+    HiddenShape,
+    HiddenDistribution,
+    Determinism,
+    Precision,
+    Physics,
+}
+
+impl Coarse {
+    /// The word for a failure that hidden cases showed.
+    #[must_use]
+    pub fn of(reason: Reason) -> Self {
+        match reason {
+            Reason::Dist | Reason::Nonfinite => Self::HiddenDistribution,
+            Reason::Nondet | Reason::State => Self::Determinism,
+            Reason::Precision => Self::Precision,
+            Reason::Shape | Reason::Guard | Reason::Crash | Reason::Timeout => Self::HiddenShape,
+            Reason::Mismatch | Reason::Poison | Reason::Input | Reason::Launch => Self::HiddenShape,
+            Reason::Reply | Reason::Plan | Reason::Static | Reason::Compile => Self::HiddenShape,
+            Reason::Unsupported => Self::HiddenShape,
+        }
+    }
+
+    /// The word, as in files and prompts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HiddenShape => "hidden-shape",
+            Self::HiddenDistribution => "hidden-distribution",
+            Self::Determinism => "determinism",
+            Self::Precision => "precision",
+            Self::Physics => "physics",
+        }
+    }
+
+    /// What the model is told.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::HiddenShape => "it fails at a shape that is not among the public cases",
+            Self::HiddenDistribution => {
+                "it fails on inputs of another distribution than the public ones"
+            }
+            Self::Determinism => "its results depend on something besides the inputs of the call",
+            Self::Precision => "it is less exact than its declared precision class",
+            Self::Physics => "it takes less time than the work can take",
+        }
+    }
+}
+
+/// A verdict without what nobody must learn: kind and reason stay, the sentence is the coarse one.
+#[must_use]
+pub fn told(verdict: &Verdict) -> Verdict {
+    let Some(reason) = verdict.reason else { return verdict.clone() };
+    let coarse = Coarse::of(reason);
+    Verdict { detail: format!("{}: {}", coarse.name(), coarse.describe()), ..verdict.clone() }
+}
+
+/// Failed promotes that the lineage of the newest attempt may still have: its chain of parents back
+/// to the last candidate that was promoted.
+#[must_use]
+pub fn strikes_left(attempts: &[Attempt]) -> u32 {
+    let mut left = STRIKES;
+    let mut next = attempts.last();
+    while let Some(attempt) = next {
+        match attempt.promotion {
+            Some(Promotion::Passed { .. }) => break,
+            Some(Promotion::Failed(_)) => left = left.saturating_sub(1),
+            Some(Promotion::NotFaster { .. }) | None => {}
+        }
+        // A parent is always older, so this ends.
+        let parent = attempt.parent.filter(|parent| *parent < attempt.seq);
+        next = parent.and_then(|parent| attempts.iter().find(|other| other.seq == parent));
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Coarse, told};
+    use crate::verdict::{Reason, Verdict};
+
+    #[test]
+    fn nothing_of_the_hidden_case_is_told() {
+        let full =
+            Verdict::failed(Reason::Shape, "case `hidden-2`, D1: rows 37: output `y`: wrong");
+        let short = told(&full);
+        assert_eq!((short.kind, short.reason), (full.kind, full.reason));
+        assert_eq!(
+            short.detail,
+            "hidden-shape: it fails at a shape that is not among the public cases"
+        );
+        assert_eq!(told(&Verdict::correct()), Verdict::correct());
+        let names = Reason::ALL.map(|reason| Coarse::of(reason).name());
+        assert!(names.contains(&"determinism") && names.contains(&"precision"));
+    }
+}
