@@ -6,6 +6,7 @@
 //! Start at [`task`] for what a user writes, at [`next_step`] for the search policy.
 
 pub mod attempt;
+pub mod baseline;
 pub mod budget;
 pub mod build;
 pub mod candidate;
