@@ -112,6 +112,7 @@ fn judge(toolchain_id: &str) -> Judge {
         toolchain_id: toolchain_id.to_owned(),
         device: DeviceFacts::simulated_h200(),
         gpus: None,
+        baselines: judge::BaselineConfig::default(),
     })
 }
 

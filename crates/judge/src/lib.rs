@@ -5,6 +5,7 @@
 //! verdict; [`JudgeError`] means that the machine, the task's reference or this program is broken.
 
 mod admission;
+mod baseline;
 mod build;
 mod case_cache;
 mod cases;
@@ -28,6 +29,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 pub use admission::{MutantOutcome, MutantReport, RATIO_MIN};
+pub use baseline::timed::{BaselineCall, BaselineTimes};
+pub use baseline::{BaselineConfig, PythonVersions};
 pub use build::Build;
 pub use error::JudgeError;
 pub use evaluate::{Evaluation, Judgement};
@@ -59,6 +62,8 @@ pub struct JudgeConfig {
     pub device: DeviceFacts,
     /// The cards that run them; `None` for the simulator.
     pub gpus: Option<GpuConfig>,
+    /// How baselines of Python are found.
+    pub baselines: BaselineConfig,
 }
 
 /// Evaluates candidates. Thread-safe; keeps inputs and expected outputs in sealed memory only.
@@ -72,6 +77,8 @@ pub struct Judge {
     pool: gpu::GpuPool,
     /// The compiled harness, once it is needed.
     harness: Mutex<Option<Arc<Memfd>>>,
+    /// PyTorch, once it is needed.
+    baselines: Mutex<Option<Arc<baseline::Server>>>,
 }
 
 /// The secret from which a run draws all inputs of its public cases.
@@ -108,6 +115,7 @@ impl Judge {
             config,
             pool: gpu::GpuPool::new(count),
             harness: Mutex::default(),
+            baselines: Mutex::default(),
             cases: case_cache::CaseCache::new(cache_bytes),
             references: Mutex::default(),
             jobs: Mutex::default(),

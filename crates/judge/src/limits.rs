@@ -50,6 +50,10 @@ pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
 /// Memory in which a probe leaves a pattern for another one to look for, in bytes: all that is free
 /// but for a small rest.
 pub(crate) const PATTERN_BYTES: u64 = u64::MAX;
+/// How long a Python may take to import PyTorch.
+pub(crate) const PYTHON_START: Duration = Duration::from_secs(180);
+/// Longest path of a Python, in bytes.
+pub(crate) const PYTHON_ANSWER_BYTES_MAX: usize = 4096;
 /// Limits of a probe's child.
 pub(crate) const PROBE_LIMITS: ChildLimits = ChildLimits {
     deadline: Duration::from_secs(60),

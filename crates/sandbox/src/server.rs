@@ -7,7 +7,7 @@
 //! | who | message | then |
 //! |---|---|---|
 //! | server | `{"ready": VALUE}` or `{"not_available": WHY}` | once |
-//! | we | `{"window": REQUEST}` with descriptors: the report's pipe, then bulk memories | it forks |
+//! | we | `{"window": REQUEST}` and descriptors: the report's pipe, bulk memories | it forks |
 //! | server | `{"pid": N}` or `{"refused": WHY}` | the child is the leader of a group of its own |
 //! | we | `{"reap": N}` once that child has ended | it waits for it |
 //! | server | `{"status": N}` | as `waitpid` has it |

@@ -3,6 +3,7 @@
 //! Decoding is strict: an unknown field is an error. Offsets and sizes are in bytes, and every
 //! [`Slice`] names a memfd by its index in the order of the request.
 
+mod baseline;
 mod gpu;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use pipeline::report::{Counters, Finding, PartCost};
 use pipeline::task::spec::{Compare, Input};
 use serde::{Deserialize, Serialize};
 
+pub use baseline::{BaselineReport, BaselineRequest, BaselineTensor};
 pub use gpu::{ProbeReport, ProbeRequest, SlotContent, WindowRequest, WindowResult};
 
 /// A part of a memfd.

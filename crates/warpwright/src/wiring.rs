@@ -197,6 +197,7 @@ pub(crate) fn judge_for(
         toolchain_id: toolchain.id.clone(),
         device,
         gpus,
+        baselines: environment::baselines(),
     }))
 }
 

@@ -64,6 +64,7 @@ impl World {
             toolchain_id: "nvrtc".to_owned(),
             device: DeviceFacts::simulated_h200(),
             gpus: None,
+            baselines: judge::BaselineConfig::default(),
         }));
         let prompts = read_files("prompts", false).into_iter();
         let texts = prompts.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap()));

@@ -24,6 +24,7 @@ pub(crate) fn judge() -> Judge {
         toolchain_id: found.id.clone(),
         device: DeviceFacts::simulated_h200(),
         gpus: None,
+        baselines: judge::BaselineConfig::default(),
     })
 }
 
