@@ -6,6 +6,7 @@
 //! decided here.
 
 pub(crate) mod timed;
+mod vendor;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

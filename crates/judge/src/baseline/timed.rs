@@ -28,7 +28,7 @@ use crate::reference::EMPTY;
 use crate::{Judge, JudgeError};
 
 /// Contents of a window.
-const CONTENTS: usize = 2;
+pub(super) const CONTENTS: usize = 2;
 
 /// A window of a baseline.
 #[derive(Clone, Copy)]

@@ -17,6 +17,7 @@ use pipeline::timing::{Sample, Window, combined_hash, output_key, summary};
 use pipeline::verdict::Reason;
 use sandbox::wire::{
     InputTensor, OutputTensor, Slice, SlotContent, VerifyItem, WindowRequest, WindowResult,
+    WindowSubject,
 };
 use sandbox::{CancelFlag, Memfd};
 
@@ -142,6 +143,7 @@ impl TimedHeadline<'_> {
             initial: None,
         };
         WindowRequest {
+            subject: WindowSubject::Plan,
             plan: self.plan.clone(),
             has_variables: evaluation.build.facts.as_ref().is_none_or(|it| it.static_bytes > 0),
             contents: self.contents.iter().enumerate().map(inputs).collect(),
@@ -311,7 +313,9 @@ impl TimedHeadline<'_> {
         let cold = summary(&window.cold, self.window.samples_min, pair_ns as u64)
             .map_err(|why| why.to_string())?;
         let class = evaluation.candidate.plan.precision;
-        let floor = sheet.floor(&evaluation.task.spec, self.case, class);
+        let facts = evaluation.build.facts.as_ref();
+        let mma_types = facts.map_or(&[][..], |facts| &facts.mma_types);
+        let floor = sheet.floor(&evaluation.task.spec, self.case, class, mma_types);
         let (Some(floor), Some(ceilings)) = (floor, sheet.ceilings) else {
             return Err("the card's ceilings are not known".to_owned());
         };

@@ -126,6 +126,7 @@ fn sheet() -> HardwareSheet {
             event_pair_ns: 1e3,
             sm_clock_hz: 1.9e9,
             memory_scrubbed: true,
+            gemm: None,
         }),
     }
 }
