@@ -18,7 +18,7 @@ const PROTOCOL_TOLERANCE: f64 = 0.01;
 const ORDER_TOLERANCE: f64 = 0.03;
 /// TF32 is worth at least so much where it is allowed; 7.3 was seen on an H200.
 const TF32_GAIN_MIN: f64 = 3.0;
-/// Median times that were seen on an H200 in nanoseconds, strict and fast, and how far others may be.
+/// Medians that were seen on an H200, strict and fast, in nanoseconds, and how far others may be.
 const H200_NS: [f64; 2] = [2.7e6, 0.37e6];
 const H200_TOLERANCE: f64 = 0.15;
 /// Without graphs, trying more kernels must not lose more than this.
