@@ -19,6 +19,7 @@ mod module;
 mod nvml;
 mod placement;
 mod timer;
+mod vendor;
 mod workload;
 
 use std::rc::Rc;
@@ -35,6 +36,7 @@ pub use info::{GpuInfo, list};
 pub use nvml::{GpuState, state};
 pub use placement::Placement;
 pub use timer::{TimedSample, Timer};
+pub use vendor::{Blas, Gemm, GemmTypes};
 pub use workload::{CLOCK_SERIES, ClockSeries, clock_series};
 
 /// Why CUDA could not be used, or what it answered.

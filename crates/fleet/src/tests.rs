@@ -113,6 +113,7 @@ fn judge(toolchain_id: &str) -> Judge {
         device: DeviceFacts::simulated_h200(),
         gpus: None,
         policy: judge::JudgePolicy::all(),
+        baselines: judge::BaselineConfig::default(),
     })
 }
 

@@ -160,7 +160,7 @@ impl Judge {
                 (record.timed, record.gpu) = (timed, gpu);
             }
             Subject::Baseline(baseline) => {
-                self.time_baseline(&evaluation, case, baseline, kind, &mut record, cancel)?;
+                self.record_baseline(&evaluation, case, baseline, kind, &mut record, cancel)?;
             }
         }
         record.steady = record.gpu.as_ref().map(steady_states).unwrap_or_default();

@@ -81,28 +81,33 @@ impl Call<'_> {
             environment: self.environment,
             cancel,
         })?;
-        match run.outcome {
-            ChildOutcome::Reported(report) => match serde_json::from_slice(&report) {
-                Ok(report) => Ok(ChildEnd::Reported(report)),
-                Err(error) => Ok(ChildEnd::Broken(format!("its report is not valid: {error}"))),
-            },
-            ChildOutcome::TimedOut => Ok(ChildEnd::TimedOut),
-            ChildOutcome::NotAvailable(why) => Err(JudgeError::NotAvailable(why)),
-            ChildOutcome::OurBug(why) => Ok(ChildEnd::Broken(why)),
-            ChildOutcome::Cancelled => Err(JudgeError::Cancelled),
-            ChildOutcome::Crashed { signal: Some(signal @ (ABORT | KILL | TERMINATE)), .. } => {
-                Ok(ChildEnd::Killed(format!("killed by signal {signal}")))
-            }
-            ChildOutcome::Crashed { signal, code } => Ok(ChildEnd::Crashed(match (signal, code) {
-                (Some(signal), _) => format!("killed by signal {signal}"),
-                (None, Some(code)) => format!("exit code {code}"),
-                (None, None) => "no exit status".to_owned(),
-            })),
-            ChildOutcome::Flooded => Ok(ChildEnd::Broken("its report was too long".to_owned())),
-            ChildOutcome::BadReport(why) => Ok(ChildEnd::Broken(why)),
-            ChildOutcome::Unreaped => Ok(ChildEnd::Broken(
-                "its process does not die, so the driver or the kernel holds it".to_owned(),
-            )),
+        ended(run.outcome)
+    }
+}
+
+/// The outcome of a child with its report decoded.
+pub(crate) fn ended<R: DeserializeOwned>(outcome: ChildOutcome) -> Result<ChildEnd<R>, JudgeError> {
+    match outcome {
+        ChildOutcome::Reported(report) => match serde_json::from_slice(&report) {
+            Ok(report) => Ok(ChildEnd::Reported(report)),
+            Err(error) => Ok(ChildEnd::Broken(format!("its report is not valid: {error}"))),
+        },
+        ChildOutcome::TimedOut => Ok(ChildEnd::TimedOut),
+        ChildOutcome::NotAvailable(why) => Err(JudgeError::NotAvailable(why)),
+        ChildOutcome::OurBug(why) => Ok(ChildEnd::Broken(why)),
+        ChildOutcome::Cancelled => Err(JudgeError::Cancelled),
+        ChildOutcome::Crashed { signal: Some(signal @ (ABORT | KILL | TERMINATE)), .. } => {
+            Ok(ChildEnd::Killed(format!("killed by signal {signal}")))
         }
+        ChildOutcome::Crashed { signal, code } => Ok(ChildEnd::Crashed(match (signal, code) {
+            (Some(signal), _) => format!("killed by signal {signal}"),
+            (None, Some(code)) => format!("exit code {code}"),
+            (None, None) => "no exit status".to_owned(),
+        })),
+        ChildOutcome::Flooded => Ok(ChildEnd::Broken("its report was too long".to_owned())),
+        ChildOutcome::BadReport(why) => Ok(ChildEnd::Broken(why)),
+        ChildOutcome::Unreaped => Ok(ChildEnd::Broken(
+            "its process does not die, so the driver or the kernel holds it".to_owned(),
+        )),
     }
 }

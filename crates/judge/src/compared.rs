@@ -3,7 +3,7 @@
 use pipeline::check::OutputCheck;
 use pipeline::defence::Defence;
 use pipeline::inputs::{Distribution, Poison};
-use pipeline::task::spec::{Case, Compare, extents};
+use pipeline::task::spec::{Case, Compare, Precision, extents};
 use sandbox::wire::{Leniency, RunEnd, RunReport, Spread, VerifyItem, VerifyReport, VerifyRequest};
 use sandbox::{CancelFlag, ChildKind, Memfd};
 
@@ -81,7 +81,8 @@ impl Judge {
         if let (Headline::Timed(timed), Some(window)) = (headline, &run.window) {
             let first = bulk.0.len() as u32;
             bulk.0.extend(timed.compared_bulk());
-            items.extend(timed.verify_items(evaluation, window, first)?);
+            let class = evaluation.candidate.plan.precision;
+            items.extend(timed.verify_items(evaluation, window, first, class)?);
         }
         if items.is_empty() {
             return Ok(Checks::default());
@@ -104,6 +105,7 @@ impl Judge {
             outputs: (&trial.outputs, bulk.index(&trial.outputs.memfd)),
             expected: (&trial.data.expected, expected),
             poison: trial.poison,
+            class: evaluation.candidate.plan.precision,
         };
         let mut items = verify_items(evaluation, &compared)?;
         for item in &mut items {
@@ -117,7 +119,7 @@ impl Judge {
         Ok(items)
     }
 
-    fn verified(
+    pub(crate) fn verified(
         &self,
         items: Vec<VerifyItem>,
         bulk: &[&Memfd],
@@ -149,6 +151,8 @@ pub(crate) struct Compared<'a> {
     pub(crate) outputs: (&'a Tensors, u32),
     pub(crate) expected: (&'a Tensors, u32),
     pub(crate) poison: Poison,
+    /// The class whose limits hold.
+    pub(crate) class: Precision,
 }
 
 pub(crate) fn verify_items(
@@ -156,7 +160,7 @@ pub(crate) fn verify_items(
     compared: &Compared<'_>,
 ) -> Result<Vec<VerifyItem>, JudgeError> {
     let spec = &evaluation.task.spec;
-    let precision = evaluation.candidate.plan.precision;
+    let precision = compared.class;
     let broken = |error: pipeline::task::spec::SpecError| JudgeError::Reference {
         task: spec.name.clone(),
         why: error.to_string(),

@@ -66,7 +66,7 @@ impl Judge {
                 "{uuid} could not be measured: {flaw}; does another program use it?"
             )));
         }
-        Ok(Ceilings { memory_scrubbed: self.memory_is_scrubbed(lease, cancel)?, ..ceilings })
+        Ok(Ceilings { memory_scrubbed: self.memory_is_scrubbed(lease, cancel)?, ..*ceilings })
     }
 
     /// One process leaves a pattern in memory, the next one looks for it.

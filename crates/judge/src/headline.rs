@@ -11,7 +11,7 @@ use sandbox::{CancelFlag, Memfd};
 
 use crate::evaluate::Evaluation;
 use crate::{Judge, JudgeError};
-pub(crate) use timed::{Ranked, TimedHeadline, WindowKind};
+pub(crate) use timed::{Ranked, TimedHeadline, WindowKind, disturbance};
 
 /// What is done with the headline case here.
 pub(crate) enum Headline<'a> {

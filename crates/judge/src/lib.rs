@@ -6,6 +6,7 @@
 
 mod accept;
 mod admission;
+mod baseline;
 mod baselines;
 mod build;
 mod case_cache;
@@ -37,6 +38,8 @@ use std::sync::{Arc, Mutex};
 
 pub use accept::Acceptance;
 pub use admission::{MutantOutcome, MutantReport, RATIO_MIN};
+pub use baseline::timed::{BaselineCall, BaselineTimes};
+pub use baseline::{BaselineConfig, PythonVersions};
 pub use build::Build;
 pub use error::JudgeError;
 pub use evaluate::{Evaluation, Judgement};
@@ -71,6 +74,8 @@ pub struct JudgeConfig {
     /// The cards that run them; `None` for the simulator.
     pub gpus: Option<GpuConfig>,
     pub policy: JudgePolicy,
+    /// How baselines of Python are found.
+    pub baselines: BaselineConfig,
 }
 
 /// Evaluates candidates. Thread-safe; keeps inputs and expected outputs in sealed memory only.
@@ -84,6 +89,8 @@ pub struct Judge {
     pool: gpu::GpuPool,
     /// The compiled harness, once it is needed.
     harness: Mutex<Option<Arc<Memfd>>>,
+    /// PyTorch, once it is needed.
+    baselines: Mutex<Option<Arc<baseline::Server>>>,
 }
 
 /// The secret from which a run draws all inputs of its public cases.
@@ -120,6 +127,7 @@ impl Judge {
             config,
             pool: gpu::GpuPool::new(count),
             harness: Mutex::default(),
+            baselines: Mutex::default(),
             cases: case_cache::CaseCache::new(cache_bytes),
             references: Mutex::default(),
             jobs: Mutex::default(),

@@ -39,6 +39,8 @@ pub(crate) const HIDDEN_BYTES_SIM: u64 = 128 << 10;
 pub(crate) const ACCEPT_SHAPES: usize = 6;
 pub(crate) const ACCEPT_DISTRIBUTIONS: usize = 6;
 pub(crate) const RACES: usize = 20;
+/// How long a window of a baseline may take, compiling it included.
+pub(crate) const BASELINE_DEADLINE: Duration = Duration::from_secs(120);
 /// Share of the tolerance that two runs on equal inputs may be apart.
 pub(crate) const SPREAD_SHARE_MAX: f64 = 0.5;
 /// A source is compiled again this long after the first time: `__TIME__` has changed by then.
@@ -68,6 +70,10 @@ pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
 /// Memory in which a probe leaves a pattern for another one to look for, in bytes: all that is free
 /// but for a small rest.
 pub(crate) const PATTERN_BYTES: u64 = u64::MAX;
+/// How long a Python may take to import PyTorch.
+pub(crate) const PYTHON_START: Duration = Duration::from_secs(180);
+/// Longest path of a Python, in bytes.
+pub(crate) const PYTHON_ANSWER_BYTES_MAX: usize = 4096;
 /// Limits of a probe's child.
 pub(crate) const PROBE_LIMITS: ChildLimits = ChildLimits {
     deadline: Duration::from_secs(60),

@@ -11,10 +11,12 @@ use crate::scope::Scope;
 use crate::task::spec::{Case, Precision, TaskSpec};
 
 /// Version of the sheet's form, and of the way in which its ceilings are measured.
-pub const SHEET_VERSION: u32 = 1;
+pub const SHEET_VERSION: u32 = 2;
 
 /// Share of the shortest possible time below which a time is not believed.
 const BELIEVED_SHARE_MIN: f64 = 0.95;
+/// Products of a narrower type that make one of fp32.
+const SPLIT_PRODUCTS: f64 = 3.0;
 /// Samples that a rate needs, and how far its 10th and 90th percentile may be apart, as a share.
 const RATE_SAMPLES_MIN: u32 = 10;
 const RATE_SPREAD_MAX: f64 = 0.1;
@@ -55,6 +57,18 @@ pub struct Ceilings {
     pub sm_clock_hz: f64,
     /// True when a new process found nothing of what another one had left in memory.
     pub memory_scrubbed: bool,
+    /// Matrix products of the vendor's library; `None` where there is none.
+    pub gemm: Option<GemmRates>,
+}
+
+/// Operations per second of large matrix products, a multiply-add counting as two.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GemmRates {
+    pub fp32: Rate,
+    pub tf32: Rate,
+    pub fp16: Rate,
+    pub bf16: Rate,
 }
 
 /// A measured rate: the median of some repetitions, and the 10th and 90th percentile.
@@ -77,6 +91,9 @@ pub struct Floor {
     pub bytes: f64,
     /// Operations that the task counts, in the class of the kernel; 0 where it counts none.
     pub flops: f64,
+    /// The peak that they are held against; 0 where none is known, and in older records.
+    #[serde(default)]
+    pub flops_per_s: f64,
 }
 
 /// The resource that gives the floor.
@@ -101,8 +118,36 @@ impl Ceilings {
         let cached = output_bytes.min(l2_bytes.unsigned_abs()) as f64;
         let fastest = self.bandwidth().max(self.write_bytes_per_s.median);
         let memory_ns = 1e9 * (floor.bytes - cached).max(0.0) / fastest;
-        let arithmetic_ns = 1e9 * floor.flops / self.fp32_flops_per_s.median;
+        let arithmetic_ns = arithmetic_ns(floor.flops, floor.flops_per_s);
         BELIEVED_SHARE_MIN * memory_ns.max(arithmetic_ns)
+    }
+
+    /// The peak for kernels of a class with these matrix instructions, in operations per second;
+    /// `None` where it is not known.
+    ///
+    /// fp32 may be made of several products of a narrower type (3×TF32): then the peak of that type
+    /// counts by a third.
+    #[must_use]
+    pub fn peak(&self, class: Precision, mma_types: &[String]) -> Option<f64> {
+        let of = |rate: fn(&GemmRates) -> Rate| self.gemm.as_ref().map(|gemm| rate(gemm).high);
+        let known = |peak: &f64| *peak > 0.0;
+        let peak = match class {
+            Precision::Fp32 => {
+                let narrow = mma_types.iter().filter_map(|types| match types {
+                    types if types.contains("tf32") => of(|gemm| gemm.tf32),
+                    types if types.contains("bf16") => of(|gemm| gemm.bf16),
+                    types if types.contains("f16") => of(|gemm| gemm.fp16),
+                    _ => None,
+                });
+                let split = narrow.map(|peak| peak / SPLIT_PRODUCTS);
+                Some(split.fold(self.fp32_flops_per_s.median, f64::max))
+            }
+            Precision::Tf32 => of(|gemm| gemm.tf32),
+            Precision::Fp16 => of(|gemm| gemm.fp16),
+            Precision::Bf16 => of(|gemm| gemm.bf16),
+            Precision::Exact | Precision::Fp8 | Precision::Int8 => None,
+        };
+        peak.filter(known)
     }
 
     /// Why these cannot be what the card can do: too few samples, or samples too far apart.
@@ -128,21 +173,33 @@ impl Ceilings {
 }
 
 impl HardwareSheet {
-    /// The floor of a task at one shape for kernels of a precision class; `None` without ceilings.
-    ///
-    /// Arithmetic counts for fp32 only: the peaks of the matrix units are not measured.
+    /// The floor of a task at one shape for kernels of a precision class, whose matrix instructions
+    /// are of these types; `None` without ceilings. Arithmetic counts where its peak is known.
     #[must_use]
-    pub fn floor(&self, spec: &TaskSpec, case: &Case, class: Precision) -> Option<Floor> {
+    pub fn floor(
+        &self,
+        spec: &TaskSpec,
+        case: &Case,
+        class: Precision,
+        mma_types: &[String],
+    ) -> Option<Floor> {
         let ceilings = self.ceilings?;
         let bytes = roofline_value(spec, case, &spec.roofline.bytes)?;
-        let flops = spec.roofline.flops.get(&class).filter(|_| class == Precision::Fp32);
+        let peak = ceilings.peak(class, mma_types);
+        let flops = spec.roofline.flops.get(&class).filter(|_| peak.is_some());
         let flops = flops.map_or(Some(0.0), |text| roofline_value(spec, case, text))?;
+        let flops_per_s = peak.unwrap_or(0.0);
         let memory_ns = 1e9 * bytes / ceilings.bandwidth();
-        let arithmetic_ns = 1e9 * flops / ceilings.fp32_flops_per_s.median;
+        let arithmetic_ns = arithmetic_ns(flops, flops_per_s);
         let limit =
             if arithmetic_ns > memory_ns { FloorLimit::Arithmetic } else { FloorLimit::Bandwidth };
-        Some(Floor { ns: memory_ns.max(arithmetic_ns), limit, bytes, flops })
+        Some(Floor { ns: memory_ns.max(arithmetic_ns), limit, bytes, flops, flops_per_s })
     }
+}
+
+/// The shortest time of so many operations; 0 where their peak is not known.
+fn arithmetic_ns(flops: f64, flops_per_s: f64) -> f64 {
+    if flops_per_s > 0.0 { 1e9 * flops / flops_per_s } else { 0.0 }
 }
 
 impl Floor {
@@ -170,7 +227,7 @@ fn roofline_value(spec: &TaskSpec, case: &Case, text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ceilings, Floor, FloorLimit, HardwareSheet, Rate, SHEET_VERSION};
+    use super::{Ceilings, Floor, FloorLimit, GemmRates, HardwareSheet, Rate, SHEET_VERSION};
     use crate::device_facts::DeviceFacts;
     use crate::task::spec::Precision;
 
@@ -192,6 +249,12 @@ mod tests {
                 event_pair_ns: 1e3,
                 sm_clock_hz: 1.9e9,
                 memory_scrubbed: true,
+                gemm: Some(GemmRates {
+                    fp32: rate(50e12),
+                    tf32: rate(400e12),
+                    fp16: rate(700e12),
+                    bf16: rate(600e12),
+                }),
             }),
         }
     }
@@ -200,30 +263,70 @@ mod tests {
     fn the_floor_is_the_slower_of_memory_and_arithmetic() {
         let task = crate::task::tests::softmax();
         let headline = task.spec.headline().unwrap();
-        let floor = sheet().floor(&task.spec, headline, Precision::Fp32).unwrap();
+        let floor = sheet().floor(&task.spec, headline, Precision::Fp32, &[]).unwrap();
         let [rows, cols] = ["rows", "cols"].map(|dim| headline.dims[dim] as f64);
         assert_eq!(floor.limit, FloorLimit::Bandwidth);
         assert_eq!(floor.bytes, 8.0 * rows * cols);
         assert!((floor.ns - floor.bytes / 4e3).abs() < 1e-6 * floor.ns);
         let unmeasured = HardwareSheet { ceilings: None, ..sheet() };
-        assert_eq!(unmeasured.floor(&task.spec, headline, Precision::Fp32), None);
+        assert_eq!(unmeasured.floor(&task.spec, headline, Precision::Fp32, &[]), None);
         let mut heavy = task.spec.clone();
         heavy.roofline.flops.insert(Precision::Fp32, "1000 * rows * cols".to_owned());
-        let floor = sheet().floor(&heavy, headline, Precision::Fp32).unwrap();
+        let floor = sheet().floor(&heavy, headline, Precision::Fp32, &[]).unwrap();
         assert_eq!(floor.limit, FloorLimit::Arithmetic);
         assert!((floor.ns - floor.flops / 60e3).abs() < 1e-6 * floor.ns);
     }
 
     #[test]
+    fn each_class_has_the_peak_of_its_own_arithmetic() {
+        let ceilings = sheet().ceilings.unwrap();
+        let peak = |class, types: &[&str]| {
+            let types: Vec<String> = types.iter().map(|text| (*text).to_owned()).collect();
+            ceilings.peak(class, &types).map(|peak| peak / 1e12)
+        };
+        for (class, types, expected) in [
+            (Precision::Fp32, &[][..], Some(60.0)),
+            (Precision::Fp32, &["mma f32.tf32.tf32.f32"][..], Some(400.0 / 3.0)),
+            (Precision::Fp32, &["wgmma f32.bf16.bf16"][..], Some(200.0)),
+            (Precision::Fp32, &["wmma f32.f16.f16.f32", "mma f64.f64"][..], Some(700.0 / 3.0)),
+            (Precision::Fp32, &["mma f64.f64"][..], Some(60.0)),
+            (Precision::Tf32, &[][..], Some(400.0)),
+            (Precision::Bf16, &[][..], Some(600.0)),
+            (Precision::Fp8, &[][..], None),
+        ] {
+            let found = peak(class, types);
+            let close = found.zip(expected).is_none_or(|(found, it)| (found - it).abs() < 1e-6);
+            assert!(
+                found.is_some() == expected.is_some() && close,
+                "{class:?} {types:?} {found:?}"
+            );
+        }
+        let without = Ceilings { gemm: None, ..ceilings };
+        assert_eq!(without.peak(Precision::Tf32, &[]), None);
+        assert_eq!(without.peak(Precision::Fp32, &["mma f32.tf32".to_owned()]), Some(60e12));
+        let headline = crate::task::tests::softmax();
+        let case = headline.spec.headline().unwrap();
+        let bare = HardwareSheet { ceilings: Some(without), ..sheet() };
+        let floor = bare.floor(&headline.spec, case, Precision::Tf32, &[]).unwrap();
+        assert_eq!((floor.limit, floor.flops), (FloorLimit::Bandwidth, 0.0));
+    }
+
+    #[test]
     fn what_the_cache_can_hold_back_is_believed() {
         let ceilings = sheet().ceilings.unwrap();
-        let floor = Floor { ns: 0.0, limit: FloorLimit::Bandwidth, bytes: 200e6, flops: 0.0 };
+        let floor = Floor {
+            ns: 0.0,
+            limit: FloorLimit::Bandwidth,
+            bytes: 200e6,
+            flops: 0.0,
+            flops_per_s: 0.0,
+        };
         let at = |outputs, l2| ceilings.believable_ns(&floor, outputs, l2);
         // At the write rate of 5e12, the fastest of all.
         assert!((at(100_000_000, 0) - 0.95 * 40_000.0).abs() < 1.0);
         assert!((at(100_000_000, 50_000_000) - 0.95 * 30_000.0).abs() < 1.0);
         assert!((at(10_000_000, 50_000_000) - 0.95 * 38_000.0).abs() < 1.0);
-        let heavy = Floor { flops: 6e9, ..floor };
+        let heavy = Floor { flops: 6e9, flops_per_s: 60e12, ..floor };
         assert!((ceilings.believable_ns(&heavy, 0, 0) - 0.95 * 100_000.0).abs() < 1.0);
     }
 
@@ -247,8 +350,13 @@ mod tests {
 
     #[test]
     fn rates_are_in_the_unit_of_the_floor() {
-        let floor =
-            Floor { ns: 1.0, limit: FloorLimit::Bandwidth, bytes: 268_435_456.0, flops: 0.0 };
+        let floor = Floor {
+            ns: 1.0,
+            limit: FloorLimit::Bandwidth,
+            bytes: 268_435_456.0,
+            flops: 0.0,
+            flops_per_s: 0.0,
+        };
         assert_eq!(floor.rate(77_500.0), "3.46 TB/s");
         assert_eq!(floor.rate(1_000_000.0), "268.4 GB/s");
         let floor = Floor { limit: FloorLimit::Arithmetic, flops: 1.37e11, ..floor };

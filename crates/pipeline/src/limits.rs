@@ -34,6 +34,10 @@ pub const KERNEL_NAME_CHARS_MAX: usize = 128;
 pub const STATIC_BYTES_MAX: u64 = 64 << 20;
 /// Dimensions, inputs, outputs and scalars of one task, each.
 pub const TASK_ITEMS_MAX: usize = 32;
+/// Baselines of its own that one task names.
+pub const BASELINES_MAX: usize = 8;
+/// Longest name of such a baseline, in characters.
+pub const BASELINE_NAME_CHARS_MAX: usize = 40;
 /// Cases of one task.
 pub const CASES_MAX: usize = 64;
 /// Cases of one task that run on the simulator, all in one process.

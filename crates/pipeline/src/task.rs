@@ -4,6 +4,7 @@
 //! touches a disk. [`spec`] is the form of `task.toml`, [`signature`] what a plan may refer to,
 //! [`golden`] the independent case that the reference must reproduce.
 
+pub mod baselines;
 pub mod golden;
 mod kinds;
 pub mod signature;
@@ -18,9 +19,13 @@ use crate::digest::Digest;
 use crate::plan::{Plan, PlanError};
 use crate::toml_error::one_line;
 use crate::verdict::{Kind, Reason};
+use baselines::{BaselineSource, CustomBaseline};
 use golden::Golden;
 use signature::Signature;
 use spec::{Case, Place, SpecError, TaskSpec};
+
+/// The operator as a PyTorch module.
+const MODULE_FILE: &str = "reference.py";
 
 /// A task whose files were read and found consistent.
 #[derive(Clone, Debug)]
@@ -31,6 +36,10 @@ pub struct Task {
     pub reference: Reference,
     pub golden: Golden,
     pub wrong: Vec<WrongKernel>,
+    /// Text of `reference.py`: the operator as a PyTorch module.
+    pub module: Option<String>,
+    /// Kernels that the task names as baselines.
+    pub kernels: Vec<BaselineKernel>,
 }
 
 /// The fp64 kernel that defines the right answer, and its error bound.
@@ -48,6 +57,14 @@ pub struct WrongKernel {
     /// The plan text, without the `[expect]` table.
     pub plan: String,
     pub expect: Expectation,
+}
+
+/// A kernel that a candidate is compared with.
+#[derive(Clone, Debug)]
+pub struct BaselineKernel {
+    pub name: String,
+    pub source: String,
+    pub plan: Plan,
 }
 
 /// The verdict that a wrong kernel must get.
@@ -97,7 +114,11 @@ impl Task {
         let golden =
             Golden::parse(text(files, "golden.json")?, &spec).map_err(TaskError::Golden)?;
         let wrong = wrong_kernels(files)?;
-        Ok(Self { hash: hash_files(files), spec, reference, golden, wrong })
+        let module = files.contains_key(MODULE_FILE).then(|| text(files, MODULE_FILE));
+        let module = module.transpose()?.map(str::to_owned);
+        let kernels = baseline_kernels(files, &spec)?;
+        let hash = hash_files(files);
+        Ok(Self { hash, spec, reference, golden, wrong, module, kernels })
     }
 
     /// The public cases that run at `place`.
@@ -125,14 +146,16 @@ fn check_file_names(files: &BTreeMap<String, Vec<u8>>) -> Result<(), TaskError> 
         "reference.toml",
         "golden.json",
         "golden.py",
-        "reference.py",
+        MODULE_FILE,
         "README.md",
     ];
     for name in files.keys() {
-        let wrong = name.strip_prefix("wrong/").is_some_and(|rest| {
-            !rest.contains('/') && (rest.ends_with(".cu") || rest.ends_with(".toml"))
-        });
-        if !wrong && !KNOWN.contains(&name.as_str()) {
+        let is_kernel = |folder: &str| {
+            name.strip_prefix(folder).is_some_and(|rest| {
+                !rest.contains('/') && (rest.ends_with(".cu") || rest.ends_with(".toml"))
+            })
+        };
+        if !is_kernel("wrong/") && !is_kernel("baseline/") && !KNOWN.contains(&name.as_str()) {
             return Err(TaskError::UnknownFile(name.clone()));
         }
     }
@@ -147,6 +170,26 @@ fn text<'a>(files: &'a BTreeMap<String, Vec<u8>>, name: &str) -> Result<&'a str,
 fn parse_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, TaskError> {
     toml::from_str(text)
         .map_err(|error| TaskError::Toml { file: file.to_owned(), why: one_line(&error, text) })
+}
+
+/// The kernels that `[[baseline]]` tables name, in their order.
+fn baseline_kernels(
+    files: &BTreeMap<String, Vec<u8>>,
+    spec: &TaskSpec,
+) -> Result<Vec<BaselineKernel>, TaskError> {
+    let signature = Signature::of_candidate(spec);
+    let kernel = |baseline: &CustomBaseline| {
+        let BaselineSource::Kernel(stem) = baseline.source().ok()? else { return None };
+        let read = || {
+            let (code, plan) = (format!("{stem}.cu"), format!("{stem}.toml"));
+            let source = text(files, &code)?.to_owned();
+            let parsed = Plan::parse(text(files, &plan)?, &signature);
+            let plan = parsed.map_err(|why| TaskError::Plan { file: plan, why })?;
+            Ok(BaselineKernel { name: baseline.name.clone(), source, plan })
+        };
+        Some(read())
+    };
+    spec.baselines.iter().filter_map(kernel).collect()
 }
 
 fn wrong_kernels(files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<WrongKernel>, TaskError> {

@@ -3,7 +3,7 @@
 use device::cuda::{self, GpuInfo};
 use device::execute::{Image, conformance};
 use pipeline::device_facts::DeviceFacts;
-use pipeline::hardware::{Ceilings, HardwareSheet, Rate, SHEET_VERSION};
+use pipeline::hardware::{Ceilings, GemmRates, HardwareSheet, Rate, SHEET_VERSION};
 use sandbox::inside::Inside;
 use sandbox::wire::{ProbeReport, ProbeRequest, Slice};
 
@@ -20,7 +20,7 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<ProbeReport, RunnerError> {
         ProbeRequest::Ceilings { harness } => {
             let context = only_gpu()?;
             let found = cuda::measure(&context, maps.get(*harness)?);
-            let report = ProbeReport::Ceilings(ceilings(&found.map_err(unavailable)?));
+            let report = ProbeReport::Ceilings(Box::new(ceilings(&found.map_err(unavailable)?)));
             std::mem::forget(context);
             report
         }
@@ -145,5 +145,11 @@ fn ceilings(found: &cuda::Ceilings) -> Ceilings {
         sm_clock_hz: found.sm_clock_hz,
         // The judge finds out, with two processes.
         memory_scrubbed: false,
+        gemm: found.gemm.as_ref().map(|gemm| GemmRates {
+            fp32: rate(&gemm.fp32),
+            tf32: rate(&gemm.tf32),
+            fp16: rate(&gemm.fp16),
+            bf16: rate(&gemm.bf16),
+        }),
     }
 }

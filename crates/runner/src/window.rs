@@ -5,18 +5,19 @@
 
 mod series;
 mod sets;
+mod vendor;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use device::cuda::{self, Context, CudaDevice, Timer};
+use device::cuda::{self, Blas, Context, CudaDevice, Timer};
 use device::execute::{Buffer, Device, DeviceError, Image, LaunchEnd};
 use pipeline::inputs::Poison;
 use pipeline::report::GpuState;
 use pipeline::timing::{Operation, Sample, SampleSpec, combined_hash, output_key};
 use sandbox::inside::Inside;
-use sandbox::wire::{RunEnd, Slice, SlotContent, WindowRequest, WindowResult};
+use sandbox::wire::{RunEnd, Slice, SlotContent, WindowRequest, WindowResult, WindowSubject};
 
 use crate::RunnerError;
 use crate::bulk::{Maps, Rooms};
@@ -75,6 +76,7 @@ pub(crate) fn time(
     let mut window = Running {
         device,
         work,
+        blas: None,
         sets: Vec::new(),
         contents: Vec::new(),
         result: WindowResult {
@@ -97,15 +99,17 @@ pub(crate) fn time(
         Err(error) => return Err(error),
     }
     window.result.after = gpu_state(work.before.uuid, true);
-    let Running { device, result, .. } = window;
+    let Running { device, blas, result, .. } = window;
     // As after every run of a GPU: the process ends at once.
-    std::mem::forget(device);
+    std::mem::forget((device, blas));
     Ok(result)
 }
 
 pub(crate) struct Running<'a> {
     device: CudaDevice,
     work: &'a Work<'a>,
+    /// The vendor's library, where a window times it.
+    blas: Option<Blas>,
     sets: Vec<Set<'a>>,
     /// The inputs of each content, in the order of the request.
     contents: Vec<Vec<Buffer>>,
@@ -277,7 +281,11 @@ impl Running<'_> {
 
     fn queue_plan(&mut self, set: u32) -> Result<Ended, RunnerError> {
         self.set(set)?;
-        queue(&mut self.device, &self.sets[set as usize].steps)
+        match &self.work.request.subject {
+            WindowSubject::Plan => queue(&mut self.device, &self.sets[set as usize].steps),
+            WindowSubject::Gemm(call) => self.queue_gemm(call, set),
+            WindowSubject::Copy { from, to } => self.queue_copy(from, to, set),
+        }
     }
 
     fn hash_outputs(&mut self, timer: &mut Timer, set: u32) -> Result<Ended, RunnerError> {
@@ -356,7 +364,16 @@ fn done(result: Result<(), DeviceError>) -> Result<Ended, RunnerError> {
 
 #[cfg(test)]
 mod tests {
-    use super::foreign;
+    use super::{EVENT_PAIRS, YARDSTICK_MS, foreign};
+
+    #[test]
+    fn the_other_interpreter_of_windows_has_the_same_numbers() {
+        let python = include_str!("../../judge/src/baseline/python/window.py");
+        for (name, value) in [("EVENT_PAIRS", EVENT_PAIRS), ("YARDSTICK_MS", YARDSTICK_MS)] {
+            let line = format!("{name} = {value}");
+            assert!(python.lines().any(|it| it == line), "{line}");
+        }
+    }
 
     #[test]
     fn only_who_is_listed_can_be_told_from_others() {

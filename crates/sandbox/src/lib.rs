@@ -3,7 +3,7 @@
 //! Foreign code runs in a child process that may do anything: hang, crash, flood, fork. Each of
 //! these is a [`ChildOutcome`]; a [`SandboxError`] means that the machine or the caller is broken.
 //! Nothing here knows what a request or a report says. Start at [`run_child`]; the child's side of
-//! the same protocol is [`inside`].
+//! the same protocol is [`inside`]. A program that is slow to start is a [`ForkServer`] instead.
 
 mod cancel;
 mod child;
@@ -12,6 +12,7 @@ mod frame;
 pub mod inside;
 mod limits;
 mod memfd;
+mod server;
 mod spawn;
 mod watch;
 pub mod wire;
@@ -21,6 +22,7 @@ pub use child::{ChildKind, ChildLimits, ChildOutcome, ChildRun, ChildSpec};
 pub use error::SandboxError;
 pub use limits::{BULK_MAX, MESSAGE_BYTES_MAX, STDERR_BYTES_MAX};
 pub use memfd::{Map, MapMut, Memfd};
+pub use server::{ForkServer, ServerSpec, WindowCall};
 
 /// The first argument of every child.
 pub const CHILD_COMMAND: &str = "__child";

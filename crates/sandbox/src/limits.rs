@@ -24,3 +24,9 @@ pub(crate) const SEAL_WAIT: std::time::Duration = std::time::Duration::from_mill
 pub(crate) const PREPARE_BYTES_MIN: usize = 8 << 20;
 /// Threads that prepare one shared memory.
 pub(crate) const PREPARE_THREADS_MAX: usize = 16;
+/// Longest request to a fork server, in bytes: it must fit into one packet.
+pub(crate) const SERVER_REQUEST_BYTES_MAX: usize = 128 << 10;
+/// Longest answer of a fork server, in bytes.
+pub(crate) const SERVER_ANSWER_BYTES_MAX: usize = 64 << 10;
+/// How long a fork server may take to fork or to reap before it counts as dead.
+pub(crate) const SERVER_ANSWER_WAIT: std::time::Duration = std::time::Duration::from_secs(30);

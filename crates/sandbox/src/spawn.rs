@@ -18,6 +18,7 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
 use crate::child::{ChildLimits, ChildSpec};
 use crate::error::SandboxError;
 use crate::limits::{BULK_MAX, MESSAGE_BYTES_MAX, REAP_WAIT};
+use crate::server::ServerSpec;
 use crate::{BULK_FD, CHILD_COMMAND, REPORT_FD, REQUEST_FD, frame};
 
 /// A child that runs. Dropping it kills its group and reaps it, as [`Running::reap`] does.
@@ -67,20 +68,39 @@ impl Drop for Running {
 }
 
 /// Whether a process has ended, or does so in this time.
-fn ends_within(pidfd: BorrowedFd<'_>, time: Duration) -> Result<bool, SandboxError> {
+pub(crate) fn ends_within(pidfd: BorrowedFd<'_>, time: Duration) -> Result<bool, SandboxError> {
+    happens_within(pidfd, PollFlags::IN, time)
+}
+
+/// Whether something happens to a descriptor in this time.
+pub(crate) fn happens_within(
+    fd: impl AsFd,
+    what: PollFlags,
+    time: Duration,
+) -> Result<bool, SandboxError> {
     let started = Instant::now();
     loop {
+        let mut fds = [PollFd::from_borrowed_fd(fd.as_fd(), what)];
         let left = time.saturating_sub(started.elapsed());
-        let timeout = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        let mut fds = [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)];
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(count) => return Ok(count > 0),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(SandboxError::system("wait for the child", error)),
+        if let Some(count) = poll_within(&mut fds, left)? {
+            return Ok(count > 0);
         }
+    }
+}
+
+/// Waits for one of several descriptors; `None` when a signal ended the wait.
+pub(crate) fn poll_within(
+    fds: &mut [PollFd<'_>],
+    time: Duration,
+) -> Result<Option<usize>, SandboxError> {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    match poll(fds, Some(&timeout)) {
+        Ok(count) => Ok(Some(count)),
+        Err(Errno::INTR) => Ok(None),
+        Err(error) => Err(SandboxError::system("wait for the child", error)),
     }
 }
 
@@ -138,6 +158,39 @@ pub(crate) fn start(spec: &ChildSpec<'_>, folder: &Path) -> Result<Running, Sand
     Ok(running)
 }
 
+/// Starts a fork server with its end of the socket as descriptor 3.
+pub(crate) fn start_server(
+    spec: &ServerSpec,
+    folder: &Path,
+    socket: OwnedFd,
+) -> Result<Running, SandboxError> {
+    close_inherited_on_exec()?;
+    let mut command = Command::new(&spec.program);
+    command
+        .args(&spec.arguments)
+        .env_clear()
+        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
+    let start = |source| SandboxError::Start { program: spec.program.clone(), source };
+    let mapping = FdMapping { parent_fd: socket, child_fd: REQUEST_FD };
+    command.fd_mappings(vec![mapping]).map_err(|error| start(std::io::Error::other(error)))?;
+    let mut child = command.spawn().map_err(start)?;
+    let (pid, pidfd) = identify(&mut child)?;
+    Ok(Running {
+        child: Some(child),
+        pid,
+        pidfd,
+        request: Vec::new(),
+        request_pipe: None,
+        report_pipe: None,
+        stderr_pipe: None,
+    })
+}
+
 fn spawn(
     spec: &ChildSpec<'_>,
     folder: &Path,
@@ -193,11 +246,11 @@ fn set_limits(pid: Pid, limits: &ChildLimits) -> Result<(), SandboxError> {
     Ok(())
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd), SandboxError> {
+pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), SandboxError> {
     pipe_with(PipeFlags::CLOEXEC).map_err(|error| SandboxError::system("make a pipe", error))
 }
 
-fn never_block(pipe: BorrowedFd<'_>) -> Result<(), SandboxError> {
+pub(crate) fn never_block(pipe: BorrowedFd<'_>) -> Result<(), SandboxError> {
     fcntl_getfl(pipe)
         .and_then(|flags| fcntl_setfl(pipe, flags | OFlags::NONBLOCK))
         .map_err(|error| SandboxError::system("configure a pipe", error))

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use crate::child::{ChildOutcome, ChildSpec};
@@ -15,7 +15,7 @@ use crate::frame::{Arrived, LENGTH_BYTES, decode};
 use crate::limits::{
     CANCEL_POLL_MS, MESSAGE_BYTES_MAX, READ_BYTES, READS_MAX, REASON_CHARS_MAX, STDERR_BYTES_MAX,
 };
-use crate::spawn::Running;
+use crate::spawn::{Running, poll_within};
 use crate::{EXIT_NOT_AVAILABLE, EXIT_OUR_BUG, EXIT_REPORTED};
 
 /// Signal of the limit of processor time.
@@ -29,7 +29,7 @@ pub(crate) struct End {
 }
 
 /// Why the watch stopped.
-enum Stop {
+pub(crate) enum Stop {
     Exited,
     TimedOut,
     Flooded,
@@ -103,14 +103,8 @@ impl Watch {
         let readers = [&running.report_pipe, &running.stderr_pipe];
         fds.extend(readers.into_iter().flatten().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
         fds.extend(running.request_pipe.iter().map(|pipe| PollFd::new(pipe, PollFlags::OUT)));
-        let timeout = Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: timeout.subsec_nanos().into(),
-        };
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => Ok(!fds[0].revents().is_empty()),
-            Err(error) => Err(SandboxError::system("watch the child", error)),
-        }
+        poll_within(&mut fds, timeout)?;
+        Ok(!fds[0].revents().is_empty())
     }
 
     fn write_request(&mut self) -> Result<(), SandboxError> {
@@ -153,7 +147,7 @@ impl Watch {
 }
 
 /// Reads a pipe until it is empty, closed, had its turn, or `take` has enough.
-fn read_some(
+pub(crate) fn read_some(
     pipe: &mut Option<OwnedFd>,
     take: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Result<(), SandboxError> {
@@ -171,7 +165,7 @@ fn read_some(
     Ok(())
 }
 
-fn outcome(status: ExitStatus, report: Vec<u8>, stderr_tail: &str) -> ChildOutcome {
+pub(crate) fn outcome(status: ExitStatus, report: Vec<u8>, stderr_tail: &str) -> ChildOutcome {
     const REPORTED: i32 = EXIT_REPORTED as i32;
     const OUR_BUG: i32 = EXIT_OUR_BUG as i32;
     const NOT_AVAILABLE: i32 = EXIT_NOT_AVAILABLE as i32;

@@ -3,6 +3,7 @@
 //! Decoding is strict: an unknown field is an error. Offsets and sizes are in bytes, and every
 //! [`Slice`] names a memfd by its index in the order of the request.
 
+mod baseline;
 mod gpu;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,8 @@ use pipeline::report::{Counters, Finding, PartCost};
 use pipeline::task::spec::{Compare, Input};
 use serde::{Deserialize, Serialize};
 
-pub use gpu::{ProbeReport, ProbeRequest, SlotContent, WindowRequest, WindowResult};
+pub use baseline::{BaselineReport, BaselineRequest, BaselineTensor};
+pub use gpu::{ProbeReport, ProbeRequest, SlotContent, WindowRequest, WindowResult, WindowSubject};
 
 /// A part of a memfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,6 +12,9 @@ static SCAFFOLD: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scaffold");
 /// Replies for `demo`, written by hand.
 pub(crate) const DEMO_TRANSCRIPT: &str =
     include_str!("../../../examples/softmax_rows.transcript.jsonl");
+/// Modules of the self-test's baselines.
+pub(crate) const SAME_WORK: &str = include_str!("../selftest/python/same_work.py");
+pub(crate) const CHAIN: &str = include_str!("../selftest/python/chain.py");
 /// Builds a kernel as PyTorch programs do.
 pub(crate) const LOAD_INLINE: &str = include_str!("../selftest/load_inline.py");
 /// The task of `demo`.

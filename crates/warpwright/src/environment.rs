@@ -19,6 +19,8 @@ pub(crate) const HOURS: &str = "WARPWRIGHT_HOURS";
 pub(crate) const EVALUATOR: &str = "WARPWRIGHT_EVALUATOR";
 /// Overrides what runs the kernels.
 pub(crate) const DEVICE: &str = "WARPWRIGHT_DEVICE";
+/// Names the Python whose PyTorch is compared with.
+const PYTHON: &str = "WARPWRIGHT_PYTHON";
 /// Which GPUs the driver shows, and how it numbers them.
 const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 const DEVICE_ORDER: &str = "CUDA_DEVICE_ORDER";
@@ -78,6 +80,11 @@ pub(crate) fn of_gpu_children() -> Vec<(String, String)> {
     // An empty list of devices means none, so emptiness counts here.
     let set = names.map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
     set.into_iter().flatten().collect()
+}
+
+/// How baselines of Python are found.
+pub(crate) fn baselines() -> judge::BaselineConfig {
+    judge::BaselineConfig { python: value(PYTHON).map(PathBuf::from), cache_folder: None }
 }
 
 /// Memory that new processes could have, in bytes, by the kernel's own estimate; 0 if it says none.

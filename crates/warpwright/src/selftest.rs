@@ -4,6 +4,7 @@
 //! that was ended goes on where it stopped. Rows of another judge, card or driver count as not
 //! there. Start at [`PARTS`]; nothing here decides what a kernel is, the judge does.
 
+mod baselines;
 mod clock;
 mod cost;
 mod devices;
@@ -46,7 +47,7 @@ pub(crate) struct Part {
 }
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [Part; 11] = [
+pub(crate) const PARTS: [Part; 13] = [
     Part { name: "hardware", about: "what each card is and can do", run: devices::hardware },
     Part {
         name: "conformance",
@@ -92,6 +93,16 @@ pub(crate) const PARTS: [Part; 11] = [
         name: "clock",
         about: "times by events against ncu's gpu__time_duration",
         run: clock::run,
+    },
+    Part {
+        name: "protocol",
+        about: "the same product and the same copy, timed by the runner and by Python, within 1 %",
+        run: baselines::protocol,
+    },
+    Part {
+        name: "fairness",
+        about: "PyTorch's times depend on the flags that were asked for, not on what ran before",
+        run: baselines::fairness,
     },
     Part {
         name: "several-gpus",

@@ -61,7 +61,7 @@ pub(crate) fn parse_task(files: BTreeMap<String, Vec<u8>>) -> anyhow::Result<Loa
 
 fn read_folder(root: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
-    for folder in [root.to_owned(), root.join("wrong")] {
+    for folder in [root.to_owned(), root.join("wrong"), root.join("baseline")] {
         if !folder.is_dir() {
             continue;
         }
@@ -198,6 +198,7 @@ pub(crate) fn judge_for(
         device,
         gpus,
         policy: JudgePolicy::all(),
+        baselines: environment::baselines(),
     }))
 }
 

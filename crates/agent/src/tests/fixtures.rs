@@ -65,6 +65,7 @@ impl World {
             device: DeviceFacts::simulated_h200(),
             gpus: None,
             policy: judge::JudgePolicy::all(),
+            baselines: judge::BaselineConfig::default(),
         }));
         let prompts = read_files("prompts", false).into_iter();
         let texts = prompts.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap()));

@@ -5,6 +5,7 @@
 //! holds by construction: everything else starts from a [`Primary`].
 #![allow(unsafe_code, reason = "calls into the CUDA driver")]
 
+pub(super) mod blas;
 mod launch;
 mod memory;
 mod stream;

@@ -12,15 +12,18 @@ use pipeline::inputs::{Distribution, Poison};
 use pipeline::launch::ResolvedPlan;
 use pipeline::plan::form::Lifetime;
 use pipeline::report::{CaseReport, CaseStatus, GpuState, Measured, Score};
-use pipeline::task::spec::{Case, Input, Output};
+use pipeline::task::Task;
+use pipeline::task::spec::{Case, Input, Output, Precision};
 use pipeline::timing::{Sample, Window, combined_hash, output_key, summary};
 use pipeline::verdict::Reason;
 use sandbox::wire::{
     InputTensor, OutputTensor, RunEnd, Slice, SlotContent, VerifyItem, WindowRequest, WindowResult,
+    WindowSubject,
 };
 use sandbox::{CancelFlag, Memfd};
 
 use super::{Concluded, Headline};
+use crate::baseline::timed::Ground;
 use crate::cases::{CaseData, Tensors, is_weight, output_sizes};
 use crate::compared::{Checks, Compared, verify_items};
 use crate::decide::{check_status, run_failure};
@@ -57,7 +60,7 @@ pub(crate) struct TimedHeadline<'a> {
     plan: ResolvedPlan,
     contents: [(Distribution, Arc<CaseData>); CONTENTS],
     /// Room for slots of outputs, one after the other; places are those in the first one.
-    outputs: Tensors,
+    outputs: Arc<Tensors>,
     slots: u32,
     slot_bytes: u64,
     window: Window,
@@ -104,7 +107,7 @@ impl Judge {
             case,
             plan,
             contents,
-            outputs: slots_room(&sizes, slots, slot_bytes)?,
+            outputs: Arc::new(slots_room(&sizes, slots, slot_bytes)?),
             slots,
             slot_bytes,
             window: kind.window(set_bytes, l2_bytes, [word(0), word(8)]),
@@ -145,7 +148,7 @@ impl TimedHeadline<'_> {
         bulk
     }
 
-    pub(super) fn seal(&self) -> Result<(), JudgeError> {
+    pub(crate) fn seal(&self) -> Result<(), JudgeError> {
         Ok(self.outputs.memfd.seal_write()?)
     }
 
@@ -170,6 +173,7 @@ impl TimedHeadline<'_> {
             initial: None,
         };
         WindowRequest {
+            subject: WindowSubject::Plan,
             plan: self.plan.clone(),
             has_variables: evaluation.build.facts.as_ref().is_none_or(|it| it.static_bytes > 0),
             contents: self.contents.iter().enumerate().map(inputs).collect(),
@@ -178,6 +182,21 @@ impl TimedHeadline<'_> {
             slot_bytes: self.slot_bytes,
             window: self.window.clone(),
             harness: Slice { bulk: first_bulk, offset: 0, bytes: self.harness.bytes() as u64 },
+        }
+    }
+
+    /// The same window for who is no plan: see [`crate::baseline`].
+    pub(crate) fn ground<'t>(&self, task: &'t Task, case: &'t Case) -> Ground<'t> {
+        let [first, second] = &self.contents;
+        Ground {
+            task,
+            case,
+            contents: [Arc::clone(&first.1), Arc::clone(&second.1)],
+            outputs: Arc::clone(&self.outputs),
+            slots: self.slots,
+            slot_bytes: self.slot_bytes,
+            window: self.window.clone(),
+            harness: Arc::clone(&self.harness),
         }
     }
 
@@ -193,6 +212,7 @@ impl TimedHeadline<'_> {
         evaluation: &Evaluation<'_>,
         window: &WindowResult,
         first_bulk: u32,
+        class: Precision,
     ) -> Result<Vec<VerifyItem>, JudgeError> {
         let mut items = Vec::new();
         for (slot, held) in (0u64..).zip(&window.slots) {
@@ -208,6 +228,7 @@ impl TimedHeadline<'_> {
                 outputs: (&self.outputs, first_bulk),
                 expected: (&data.expected, first_bulk + 1 + content as u32),
                 poison: Poison::Ones,
+                class,
             };
             let mut of_slot = verify_items(evaluation, &compared)?;
             for (index, item) in of_slot.iter_mut().enumerate() {
@@ -267,7 +288,7 @@ impl TimedHeadline<'_> {
     }
 
     /// What each slot holds, with its checks, and whether its hash is the one that was timed.
-    fn slots_of(
+    pub(crate) fn slots_of(
         &self,
         evaluation: &Evaluation<'_>,
         window: &WindowResult,
@@ -287,7 +308,7 @@ impl TimedHeadline<'_> {
         window.slots.iter().map(slot).collect()
     }
 
-    fn content_report(&self, content: usize, slots: &[CheckedSlot]) -> CaseReport {
+    pub(crate) fn content_report(&self, content: usize, slots: &[CheckedSlot]) -> CaseReport {
         let of_content = || slots.iter().filter(|slot| slot.held.content as usize == content);
         let failed = of_content().find_map(|slot| match slot.status() {
             CaseStatus::Passed => None,
@@ -336,7 +357,9 @@ impl TimedHeadline<'_> {
             Err(why) => return Ranked::Void(why.to_string()),
         };
         let class = evaluation.candidate.plan.precision;
-        let floor = sheet.floor(&evaluation.task.spec, self.case, class);
+        let facts = evaluation.build.facts.as_ref();
+        let mma_types = facts.map_or(&[][..], |facts| &facts.mma_types);
+        let floor = sheet.floor(&evaluation.task.spec, self.case, class, mma_types);
         let (Some(floor), Some(ceilings)) = (floor, sheet.ceilings) else {
             return Ranked::Void("the card's ceilings are not known".to_owned());
         };
@@ -358,6 +381,10 @@ impl TimedHeadline<'_> {
         Ranked::TooFast(measured, why)
     }
 
+    pub(crate) fn samples_min(&self) -> u32 {
+        self.window.samples_min
+    }
+
     fn output_bytes(&self) -> u64 {
         self.outputs.places.values().map(|(_, bytes)| bytes).sum()
     }
@@ -377,7 +404,7 @@ fn remarks(measured: &Measured, window: &WindowResult) -> Vec<String> {
 }
 
 /// Why a window means nothing: others used the card, or it protected itself.
-fn disturbance(states: [Option<&GpuState>; 2]) -> Option<String> {
+pub(crate) fn disturbance(states: [Option<&GpuState>; 2]) -> Option<String> {
     if let Some(why) = interference(states[0], states[1]) {
         return Some(why);
     }
@@ -400,7 +427,7 @@ fn unverified(window: &WindowResult, slots: &[CheckedSlot]) -> Option<String> {
 }
 
 /// Outputs that were copied out and compared.
-struct CheckedSlot {
+pub(crate) struct CheckedSlot {
     held: SlotContent,
     checks: Vec<OutputCheck>,
     is_what_was_timed: bool,

@@ -218,7 +218,7 @@ fn the_bound_covers_every_byte() {
 fn a_gpu_speaks_of_times() {
     let spread = Spread { median_ns: 8e4, p10_ns: 7.9e4, p90_ns: 8.2e4, samples: 30, dropped: 0 };
     let limit = FloorLimit::Bandwidth;
-    let floor = Floor { ns: 6.25e4, limit, bytes: 268_435_456.0, flops: 0.0 };
+    let floor = Floor { ns: 6.25e4, limit, bytes: 268_435_456.0, flops: 0.0, flops_per_s: 0.0 };
     let score = Score::Measured(Measured {
         device: "NVIDIA H200".to_owned(),
         uuid: "GPU-1".to_owned(),

@@ -271,6 +271,7 @@ mod tests {
                 limit: FloorLimit::Bandwidth,
                 bytes: 268_435_456.0,
                 flops: 0.0,
+                flops_per_s: 0.0,
             }),
             event_pair_ns: 1280.0,
         })

@@ -10,6 +10,7 @@ use crate::expression::{Expression, ExpressionError, RESERVED_WORDS};
 use crate::hidden::is_prime;
 use crate::limits::{CASES_MAX, EXTENT_MAX, SIM_CASES_MAX, TASK_ITEMS_MAX, TENSOR_BYTES_MAX};
 use crate::scope::Scope;
+use crate::task::baselines::{self, CustomBaseline};
 
 /// `task.toml`, as written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,8 @@ pub struct TaskSpec {
     pub cases: Vec<Case>,
     #[serde(default, rename = "mutant")]
     pub mutants: Vec<ProgramMutant>,
+    #[serde(default, rename = "baseline")]
+    pub baselines: Vec<CustomBaseline>,
     pub hidden: Hidden,
 }
 
@@ -212,7 +215,8 @@ impl TaskSpec {
         self.check_names()?;
         self.check_expressions()?;
         self.check_cases()?;
-        self.check_rules()
+        self.check_rules()?;
+        baselines::check(self).map_err(SpecError::Rule)
     }
 
     /// Names of the dimensions.

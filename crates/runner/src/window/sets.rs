@@ -5,7 +5,7 @@ use pipeline::inputs::Poison;
 use pipeline::limits::{MESSAGE_BYTES_MAX, capped};
 use pipeline::plan::form::Lifetime;
 use pipeline::timing::SampleSpec;
-use sandbox::wire::RunEnd;
+use sandbox::wire::{RunEnd, WindowSubject};
 
 use super::{Ended, Running, queue};
 use crate::RunnerError;
@@ -23,7 +23,12 @@ impl Running<'_> {
     /// Loads the module, uploads every content, makes the buffer sets.
     pub(super) fn prepare_device(&mut self) -> Result<Ended, RunnerError> {
         let work = self.work;
-        if let Some(end) = self.load_module()? {
+        let end = match &work.request.subject {
+            WindowSubject::Plan => self.load_module()?,
+            WindowSubject::Gemm(_) => self.open_vendor()?,
+            WindowSubject::Copy { .. } => None,
+        };
+        if let Some(end) = end {
             return Ok(Some(end));
         }
         for content in &work.request.contents {

@@ -1,5 +1,6 @@
 //! What travels only where there is a GPU: the timing window and the probes.
 
+use pipeline::baseline::gemm::GemmCall;
 use pipeline::hardware::{Ceilings, HardwareSheet};
 use pipeline::launch::ResolvedPlan;
 use pipeline::report::{GpuState, PartCost};
@@ -12,6 +13,8 @@ use super::{InputTensor, OutputTensor, RunEnd, Slice};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowRequest {
+    pub subject: WindowSubject,
+    /// Empty where something else is timed.
     pub plan: ResolvedPlan,
     /// True when the module has variables, whose values must not pass from call to call.
     pub has_variables: bool,
@@ -25,6 +28,18 @@ pub struct WindowRequest {
     pub window: Window,
     /// The harness's cubin.
     pub harness: Slice,
+}
+
+/// What is timed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum WindowSubject {
+    /// The steps of the plan, in the module of the request.
+    Plan,
+    /// A matrix product of the vendor's library; there is no module.
+    Gemm(GemmCall),
+    /// The driver's copy of one tensor into another of its size; there is no module.
+    Copy { from: String, to: String },
 }
 
 /// What a window gave.
@@ -76,7 +91,7 @@ pub enum ProbeReport {
     Gpus(Vec<HardwareSheet>),
     /// `None` when it is healthy.
     Health(Option<String>),
-    Ceilings(Ceilings),
+    Ceilings(Box<Ceilings>),
     PatternLeft,
     /// Words of the pattern that were found.
     PatternFound(u64),

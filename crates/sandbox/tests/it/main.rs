@@ -4,6 +4,7 @@
 mod concurrency;
 mod endings;
 mod protocol;
+mod server;
 
 use std::path::PathBuf;
 use std::time::Duration;

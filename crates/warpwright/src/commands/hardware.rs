@@ -78,7 +78,7 @@ fn ceiling_lines(ceilings: &Ceilings) -> Vec<String> {
             rate.samples
         )
     };
-    vec![
+    let mut lines = vec![
         rate("copy (read + write)", &ceilings.copy_bytes_per_s, "TB/s"),
         rate("read", &ceilings.read_bytes_per_s, "TB/s"),
         rate("write", &ceilings.write_bytes_per_s, "TB/s"),
@@ -91,5 +91,15 @@ fn ceiling_lines(ceilings: &Ceilings) -> Vec<String> {
             "  memory between processes is {}",
             if ceilings.memory_scrubbed { "cleared by the driver" } else { "NOT cleared" }
         ),
-    ]
+    ];
+    match &ceilings.gemm {
+        Some(gemm) => lines.extend([
+            rate("fp32 matrix product", &gemm.fp32, "TFLOP/s"),
+            rate("TF32 matrix product", &gemm.tf32, "TFLOP/s"),
+            rate("fp16 matrix product", &gemm.fp16, "TFLOP/s"),
+            rate("bf16 matrix product", &gemm.bf16, "TFLOP/s"),
+        ]),
+        None => lines.push("  matrix products: not measured, cuBLAS was not found".to_owned()),
+    }
+    lines
 }

@@ -25,6 +25,7 @@ pub(crate) fn judge() -> Judge {
         device: DeviceFacts::simulated_h200(),
         gpus: None,
         policy: judge::JudgePolicy::all(),
+        baselines: judge::BaselineConfig::default(),
     })
 }
 

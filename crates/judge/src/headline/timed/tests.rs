@@ -94,7 +94,7 @@ impl Fixture {
                 steps: Vec::new(),
             },
             contents: [(Distribution::D1, data()), (Distribution::D2, data())],
-            outputs: tensors(),
+            outputs: std::sync::Arc::new(tensors()),
             slots: 4,
             slot_bytes: 4096,
             window: Window::search(1 << 28, 60 << 20, [3, 5]),
@@ -126,6 +126,7 @@ fn sheet() -> HardwareSheet {
             event_pair_ns: 1e3,
             sm_clock_hz: 1.9e9,
             memory_scrubbed: true,
+            gemm: None,
         }),
     }
 }
