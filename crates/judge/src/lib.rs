@@ -8,6 +8,7 @@ mod admission;
 mod build;
 mod case_cache;
 mod cases;
+pub mod catalogue;
 mod children;
 mod decide;
 mod error;

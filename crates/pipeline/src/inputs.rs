@@ -357,6 +357,18 @@ mod tests {
         assert!(index.iter().all(|v| (0.0..17.0).contains(v)) && index.contains(&16.0));
     }
 
+    /// What is timed is the first of a pair: never small integers, which draw less power.
+    #[test]
+    fn every_family_is_timed_on_normal_data() {
+        for family in ["gemm", "conv", "sum", "scan", "linear", "softmax", "norm", "elementwise"] {
+            assert_eq!(Distribution::search_pair(family)[0], Distribution::D1, "{family}");
+        }
+        let mut timed = draw(Distribution::D1, Dtype::F32, Role::Activation, 1);
+        timed.sort_by(f64::total_cmp);
+        timed.dedup();
+        assert!(timed.len() > 10_000, "{} different values of 20000", timed.len());
+    }
+
     #[test]
     fn any_part_can_be_made_alone_and_bits_never_change() {
         let stream = InputStream::new(
