@@ -363,10 +363,8 @@ mod tests {
         for family in ["gemm", "conv", "sum", "scan", "linear", "softmax", "norm", "elementwise"] {
             assert_eq!(Distribution::search_pair(family)[0], Distribution::D1, "{family}");
         }
-        let mut timed = draw(Distribution::D1, Dtype::F32, Role::Activation, 1);
-        timed.sort_by(f64::total_cmp);
-        timed.dedup();
-        assert!(timed.len() > 10_000, "{} different values of 20000", timed.len());
+        let timed = draw(Distribution::D1, Dtype::F32, Role::Activation, 1);
+        assert!(timed.iter().filter(|value| value.fract() != 0.0).count() > 19_000);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use judge::{Build, CancelFlag, Judge, RunSeed};
 use pipeline::task::spec::Place;
 use pipeline::verdict::Reason;
 
+use crate::program::Program;
 use crate::task_files::judge;
 
 /// Entries that are judged at the same time.
@@ -188,4 +189,28 @@ fn files_of_the_host_are_not_quoted() {
     assert_eq!(verdict.reason, Some(Reason::Compile));
     let said = format!("{} {} {:?}", verdict.detail, included.log, included.diagnostics);
     assert!(!said.contains("secret_of_the_host"), "{said}");
+}
+
+#[test]
+fn the_self_test_judges_it_and_goes_on_where_it_stopped() {
+    let program = Program::new();
+    let mut rows = Vec::new();
+    for _ in 0..2 {
+        let words = ["selftest", "sim", "--only", "catalogue", "--deadline", "2", "--out", "out"];
+        let ended = program.call(&words);
+        assert_eq!(ended.code, Some(5), "{}{}", ended.stdout, ended.stderr);
+        let text = std::fs::read_to_string(program.path("out").join("selftest-sim.jsonl")).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line));
+        let items: Vec<String> =
+            lines.map(|line| line.unwrap()["item"].as_str().unwrap().to_owned()).collect();
+        assert!(items.len() > rows.len() && items.starts_with(&rows), "{items:?} {rows:?}");
+        rows = items;
+    }
+    assert_eq!(rows.iter().collect::<BTreeSet<_>>().len(), rows.len(), "{rows:?}");
+    let page = std::fs::read_to_string(program.path("out").join("selftest-sim.md")).unwrap();
+    assert!(page.contains("# Self-test on the simulator"), "{page}");
+    assert!(page.contains("| item | | about | task | expected | ended | stage |"), "{page}");
+    let unknown = program.call(&["selftest", "sim", "--only", "clock"]);
+    assert_eq!(unknown.code, Some(2), "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("no part `clock`: there are catalogue"), "{}", unknown.stderr);
 }
