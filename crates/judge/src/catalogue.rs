@@ -1,8 +1,8 @@
 //! The catalogue of cheats and of honest tricks as a regression suite of this judge.
 //!
 //! Each [`Entry`] is a kernel with a plan that says how it must end: rejected with one of a few
-//! codes (`H`, `C`, `X`) or accepted (`F`, `G`, `P`). Entries and the tasks that they attack are files,
-//! which come in as maps; nothing here reads a disk. [`Catalogue::from_files`] reads them,
+//! codes (`H`, `C`, `X`) or accepted (`F`, `G`, `P`). Entries and the tasks that they attack are
+//! files, which come in as maps; nothing here reads a disk. [`Catalogue::from_files`] reads them,
 //! [`Catalogue::run`] judges one, [`Entry::fit`] compares. What cannot be written as a kernel is a
 //! [`Constructed`] row: a test shows that nobody can do it.
 
