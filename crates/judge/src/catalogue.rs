@@ -155,7 +155,7 @@ pub enum CatalogueError {
     #[error("catalogue file `{file}`: {why}")]
     File { file: String, why: String },
     #[error("victim task `{name}`: {why}")]
-    Task { name: String, why: TaskError },
+    Task { name: String, why: Box<TaskError> },
 }
 
 impl Code {

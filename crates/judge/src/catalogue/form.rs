@@ -64,7 +64,7 @@ impl Catalogue {
         let tasks: BTreeMap<String, Task> = tasks
             .iter()
             .map(|(name, files)| {
-                let failed = |why| CatalogueError::Task { name: name.clone(), why };
+                let failed = |why| CatalogueError::Task { name: name.clone(), why: Box::new(why) };
                 Ok((name.clone(), Task::from_files(files).map_err(failed)?))
             })
             .collect::<Result<_, CatalogueError>>()?;
@@ -95,7 +95,7 @@ impl Catalogue {
             if entry.expect.is_empty() || entry.on.is_empty() {
                 return Err(failed("`expect` and `on` must name something".to_owned()));
             }
-            if entry.is_honest() == !entry.cut_set.is_empty() {
+            if entry.is_honest() != entry.cut_set.is_empty() {
                 return Err(failed("a cheat has a cut set, an honest kernel has none".to_owned()));
             }
             if entry.expect.contains(&Code::NoGain) && entry.plain.is_none() {
