@@ -200,7 +200,7 @@ fn the_self_test_judges_it_and_goes_on_where_it_stopped() {
         let ended = program.call(&words);
         assert_eq!(ended.code, Some(5), "{}{}", ended.stdout, ended.stderr);
         let text = std::fs::read_to_string(program.path("out").join("selftest-sim.jsonl")).unwrap();
-        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line));
+        let lines = text.lines().map(serde_json::from_str::<serde_json::Value>);
         let items: Vec<String> =
             lines.map(|line| line.unwrap()["item"].as_str().unwrap().to_owned()).collect();
         assert!(items.len() > rows.len() && items.starts_with(&rows), "{items:?} {rows:?}");
