@@ -47,19 +47,30 @@ impl Judge {
             return Err(JudgeError::NotAvailable(why.to_owned()));
         }
         let evaluation = &acceptance.evaluation;
-        let spec = &evaluation.task.spec;
-        let mut weighted: Vec<&Case> = spec.cases.iter().filter(|it| it.weight > 0.0).collect();
+        let cases = evaluation.task.spec.cases.iter();
+        let mut weighted: Vec<&Case> = cases.filter(|case| case.weight > 0.0).collect();
         weighted.sort_by_key(|case| case.name != HEADLINE);
         let case = |case: &&Case| WeightedCase { case: case.name.clone(), weight: case.weight };
         Ok(Protocol {
-            groups: groups::names(spec),
-            checks: self.checks_here(evaluation),
             cases: weighted.iter().map(case).collect(),
             baselines: self.baselines_here(evaluation, cancel)?,
+            ..self.correctness_protocol(acceptance)
+        })
+    }
+
+    /// The part of an acceptance that takes no times; any device performs it.
+    #[must_use]
+    pub fn correctness_protocol(&self, acceptance: &Acceptance<'_>) -> Protocol {
+        let evaluation = &acceptance.evaluation;
+        Protocol {
+            groups: groups::names(&evaluation.task.spec),
+            checks: self.checks_here(evaluation),
+            cases: Vec::new(),
+            baselines: Vec::new(),
             class: evaluation.candidate.plan.precision,
             rounds_max: acceptance.rounds_max,
             confidence: acceptance.confidence,
-        })
+        }
     }
 
     /// Performs one step; [`Step::Done`] is none.

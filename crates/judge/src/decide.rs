@@ -159,3 +159,38 @@ pub(crate) fn verdict_of(cases: &[CaseReport]) -> Verdict {
     }
     Verdict::correct()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pipeline::inputs::Distribution;
+    use pipeline::report::{CaseReport, CaseStatus};
+    use pipeline::verdict::Kind;
+
+    use super::{check_status, verdict_of};
+
+    fn case(name: &str, status: CaseStatus) -> CaseReport {
+        CaseReport {
+            case: name.to_owned(),
+            dims: BTreeMap::new(),
+            distribution: Distribution::D1,
+            status,
+            checks: Vec::new(),
+            counters: None,
+            findings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_not_run_or_not_compared_does_not_pass() {
+        let passed = || case("square", CaseStatus::Passed);
+        assert!(verdict_of(&[passed()]).is_correct());
+        let skipped = verdict_of(&[passed(), case("tiny", CaseStatus::NotRun)]);
+        assert_eq!(skipped.kind, Kind::Faulted);
+        assert!(skipped.detail.contains("`tiny` was not run"), "{}", skipped.detail);
+        let unseen = verdict_of(&[passed(), case("tiny", check_status(&[]))]);
+        assert_eq!(unseen.kind, Kind::Wrong);
+        assert!(unseen.detail.contains("no output was compared"), "{}", unseen.detail);
+    }
+}

@@ -11,6 +11,7 @@ mod baselines;
 mod build;
 mod case_cache;
 mod cases;
+pub mod catalogue;
 mod checks;
 mod children;
 mod compared;

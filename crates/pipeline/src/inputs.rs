@@ -282,6 +282,16 @@ mod tests {
         assert!(index.iter().all(|v| (0.0..17.0).contains(v)) && index.contains(&16.0));
     }
 
+    /// What is timed is the first of a pair: never small integers, which draw less power.
+    #[test]
+    fn every_family_is_timed_on_normal_data() {
+        for family in ["gemm", "conv", "sum", "scan", "linear", "softmax", "norm", "elementwise"] {
+            assert_eq!(Distribution::search_pair(family)[0], Distribution::D1, "{family}");
+        }
+        let timed = draw(Distribution::D1, Dtype::F32, Role::Activation, 1);
+        assert!(timed.iter().filter(|value| value.fract() != 0.0).count() > 19_000);
+    }
+
     #[test]
     fn structured_distributions_have_their_structure() {
         let of = |distribution| draw(distribution, Dtype::F32, Role::Activation, 1);

@@ -70,9 +70,10 @@ Exit codes of several kernels: 0 all are correct; 2 a line could not be read, wh
 did; 3 some kernel did not pass; 130 interrupted.";
 
 const SELFTEST_HELP: &str = "\
-Parts: hardware, conformance, wrong-kernels, kernels, features, loop, hostile, endurance, \
-evaluate-cost, clock, protocol, fairness, several-gpus. Exit codes: 0 nothing failed; 3 an item \
-failed; 4 nothing could be proved here; 5 the deadline came first.";
+Parts: hardware, conformance, wrong-kernels, catalogue, kernels, features, loop, hostile, \
+endurance, evaluate-cost, clock, protocol, fairness, several-gpus; on the simulator: catalogue. \
+Exit codes: 0 nothing failed; 3 an item failed; 4 nothing could be proved here; 5 the deadline came \
+first.";
 
 /// Attempts that a run may be given.
 fn attempts() -> clap::builder::RangedI64ValueParser<u32> {
@@ -302,6 +303,9 @@ pub(crate) enum SelftestCommand {
     /// clocks (against ncu where it is there)
     #[command(after_help = SELFTEST_HELP)]
     Gpu(SelftestArgs),
+    /// Run the parts of it that need no GPU, some minutes: the judge against known cheats
+    #[command(after_help = SELFTEST_HELP)]
+    Sim(SelftestArgs),
 }
 
 #[derive(Debug, Args)]

@@ -42,6 +42,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
             ledger::verify(&places, args.selector.as_deref()).await
         }
         Command::Selftest(SelftestCommand::Gpu(args)) => selftest::gpu(&places, &args),
+        Command::Selftest(SelftestCommand::Sim(args)) => selftest::sim(&places, &args),
         Command::Clock { harness, gate } => selftest::clock(&harness, &gate),
         Command::Hardware(HardwareCommand::Probe) => hardware::probe(&places),
         Command::Hardware(HardwareCommand::Show) => hardware::show(&places),

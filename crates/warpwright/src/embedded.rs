@@ -7,6 +7,8 @@ use include_dir::{Dir, include_dir};
 static PROMPTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../prompts");
 static TASKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../tasks");
 static SELFTEST: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/selftest");
+static CATALOGUE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../judge/tests/catalogue");
+static VICTIMS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../judge/tests/tasks");
 static SCAFFOLD: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scaffold");
 
 /// Replies for `demo`, written by hand.
@@ -52,6 +54,18 @@ pub(crate) fn task(name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
 /// Files of an example task.
 pub(crate) fn example(name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
     folder(&SCAFFOLD, name)
+}
+
+/// Files of the catalogue of cheats.
+pub(crate) fn catalogue() -> BTreeMap<String, Vec<u8>> {
+    let file = |file: &include_dir::File<'_>| (file_name(file.path()), file.contents().to_vec());
+    CATALOGUE.files().map(file).collect()
+}
+
+/// The tasks that the catalogue attacks: name, files.
+pub(crate) fn victim_tasks() -> BTreeMap<String, BTreeMap<String, Vec<u8>>> {
+    let task = |name: String| Some((name.clone(), folder(&VICTIMS, &name)?));
+    folder_names(&VICTIMS).into_iter().filter_map(task).collect()
 }
 
 /// Kernels of the self-test: task, `naive` or `good`, reply.

@@ -1,10 +1,12 @@
-//! Everything that needs a GPU, as one program: what `selftest gpu` runs.
+//! Everything that needs a GPU, as one program: what `selftest gpu` runs, and the parts of it that
+//! the simulator can run too: `selftest sim`.
 //!
 //! A part has items; each gives one [`Row`], which is appended to a file at once, so that a call
 //! that was ended goes on where it stopped. Rows of another judge, card or driver count as not
 //! there. Start at [`PARTS`]; nothing here decides what a kernel is, the judge does.
 
 mod baselines;
+mod catalogue;
 mod clock;
 mod cost;
 mod devices;
@@ -19,10 +21,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Context;
 use device::toolchain::Toolchain;
 use judge::{CancelFlag, Evaluation, Judge, JudgeError, Judgement, RunSeed, judge_hash};
 use pipeline::candidate::Candidate;
+use pipeline::device_facts::DeviceFacts;
 use pipeline::hardware::HardwareSheet;
 use pipeline::reply;
 use pipeline::task::Task;
@@ -43,70 +45,95 @@ const LAUNCH_DEADLINE_MS: u64 = 3_000;
 pub(crate) struct Part {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
+    /// True when the simulator can run it too.
+    pub(crate) simulated: bool,
     run: fn(&mut Bench<'_>) -> anyhow::Result<()>,
 }
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [Part; 13] = [
-    Part { name: "hardware", about: "what each card is and can do", run: devices::hardware },
+pub(crate) const PARTS: [Part; 14] = [
+    Part {
+        name: "hardware",
+        about: "what each card is and can do",
+        simulated: false,
+        run: devices::hardware,
+    },
     Part {
         name: "conformance",
         about: "the suite that every device must pass, each test in a process of its own",
+        simulated: false,
         run: devices::conformance,
     },
     Part {
         name: "wrong-kernels",
         about: "every task's wrong kernels: the GPU and the simulator give the expected verdict",
+        simulated: false,
         run: devices::wrong_kernels,
+    },
+    Part {
+        name: "catalogue",
+        about: "known cheats are rejected as they must be, honest tricks are accepted",
+        simulated: true,
+        run: catalogue::run,
     },
     Part {
         name: "kernels",
         about: "a naive and a good kernel for each task: verdict, times, share of the floor",
+        simulated: false,
         run: kernels::run,
     },
     Part {
         name: "features",
         about: "tensor maps, clusters, cooperative and dependent launches, workspaces, prepare",
+        simulated: false,
         run: hostile::features,
     },
     Part {
         name: "loop",
         about: "whole runs with recorded replies, and what their ledgers say",
+        simulated: false,
         run: loops::run,
     },
     Part {
         name: "hostile",
         about: "kernels that hang, fault, corrupt or exhaust: survived, told, the next one runs",
+        simulated: false,
         run: hostile::run,
     },
     Part {
         name: "endurance",
         about: "100 hanging and faulting kernels in a row leave the card healthy",
+        simulated: false,
         run: hostile::endurance,
     },
     Part {
         name: "evaluate-cost",
         about: "wall time of one search-stage evaluation, build included, reference cached",
+        simulated: false,
         run: cost::run,
     },
     Part {
         name: "clock",
         about: "times by events against ncu's gpu__time_duration",
+        simulated: false,
         run: clock::run,
     },
     Part {
         name: "protocol",
         about: "the same product and the same copy, timed by the runner and by Python, within 1 %",
+        simulated: false,
         run: baselines::protocol,
     },
     Part {
         name: "fairness",
         about: "PyTorch's times depend on the flags that were asked for, not on what ran before",
+        simulated: false,
         run: baselines::fairness,
     },
     Part {
         name: "several-gpus",
         about: "all kernels over all cards at once: each card is used, verdicts are the same",
+        simulated: false,
         run: devices::several,
     },
 ];
@@ -209,7 +236,18 @@ impl<'a> Bench<'a> {
     }
 
     fn rows_path(&self) -> PathBuf {
-        self.folder.join("selftest-gpu.jsonl")
+        self.file("jsonl")
+    }
+
+    /// A file of the folder, named after what the parts run on.
+    fn file(&self, ending: &str) -> PathBuf {
+        let device = if self.is_simulated() { "sim" } else { "gpu" };
+        self.folder.join(format!("selftest-{device}.{ending}"))
+    }
+
+    /// True when there is no GPU under test.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.sheets.is_empty()
     }
 
     fn is_about_this(&self, row: &Row) -> bool {
@@ -282,13 +320,16 @@ fn append_line(path: &Path, line: &str) -> std::io::Result<()> {
     writeln!(file, "{before}{line}")
 }
 
-/// A judge on every card, with kernels hung after so long.
+/// A judge on every card, with kernels hung after so long; on the simulator where there is none.
 fn judge_on(
     toolchain: &Toolchain,
     sheets: &[HardwareSheet],
     launch_deadline_ms: u64,
 ) -> anyhow::Result<Judge> {
-    let facts = sheets.first().map(|sheet| sheet.facts.clone()).context("no GPU")?;
+    let Some(first) = sheets.first() else {
+        return wiring::judge_for(toolchain, DeviceFacts::simulated_h200(), None);
+    };
+    let facts = first.facts.clone();
     let mut config = gpus::config(sheets.to_vec());
     config.launch_deadline_ms = launch_deadline_ms;
     wiring::judge_for(toolchain, facts, Some(config))

@@ -92,6 +92,19 @@ fn a_bound_that_is_no_size_passes_nothing() {
     }
 }
 
+/// The task says how many elements there are: no shorter output is compared with less.
+#[test]
+fn an_output_that_is_empty_or_short_does_not_pass() {
+    for compare in [Compare::Bound, Compare::Exact] {
+        for got in [&[][..], &[1.0], &[1.0, 1.0, 1.0]] {
+            let checked = check(got, &[1.0; 4], compare);
+            assert_eq!((checked.elements, checked.compared), (4, got.len() as u64));
+            assert_eq!(checked.failure, Some(Reason::Mismatch), "{compare:?} {got:?}");
+        }
+        assert_eq!(check(&[1.0; 4], &[1.0; 4], compare).failure, None);
+    }
+}
+
 #[test]
 fn exact_means_the_nearest_value_and_nothing_else() {
     let third = 1.0 / 3.0;

@@ -140,6 +140,21 @@ fn every_violation_says_how_to_mend_it() {
     assert!(parse(&"#".repeat(70_000)).unwrap_err().contains("at most 65536"));
 }
 
+/// What host code, timers, flags or rules would need has no field: it cannot be asked for.
+#[test]
+fn a_plan_has_no_words_for_the_host() {
+    let of_plan = ["stream", "threads", "persisting_l2_bytes", "allow_tf32", "environment", "seed"];
+    let of_rules = ["tolerance", "task", "baseline", "expected", "samples", "library", "host_code"];
+    for field in of_plan.into_iter().chain(of_rules) {
+        let message = parse(&GOOD.replacen("plan = 1", &format!("plan = 1\n{field} = 1"), 1));
+        assert!(message.unwrap_err().contains(&format!("unknown field `{field}`")), "{field}");
+    }
+    for field in ["stream", "event", "access_policy", "launch_from_device", "callback"] {
+        let message = parse(&GOOD.replacen("block = [", &format!("{field} = 1\nblock = ["), 1));
+        assert!(message.unwrap_err().contains(&format!("unknown field `{field}`")), "{field}");
+    }
+}
+
 #[test]
 fn values_are_checked_at_the_shape() {
     for (from, to, part) in [

@@ -1,9 +1,12 @@
-//! `selftest gpu`: the GPU suite, and the workload that it times by two clocks.
+//! `selftest`: the GPU suite, what of it runs on the simulator, and the workload that the suite
+//! times by two clocks.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use device::cuda;
+use device::toolchain::Toolchain;
+use pipeline::hardware::HardwareSheet;
 
 use crate::cli::SelftestArgs;
 use crate::gpus::{self, Cards, DeviceSetting};
@@ -14,19 +17,40 @@ use crate::{terminal, wiring};
 
 /// Runs the parts that were asked for.
 pub(crate) fn gpu(places: &Places, args: &SelftestArgs) -> anyhow::Result<Outcome> {
-    let parts = chosen_parts(&args.only)?;
+    let parts = chosen_parts(&args.only, |_| true)?;
     let setting = match &places.device {
         DeviceSetting::Auto => DeviceSetting::Cuda(Cards::All),
         other => other.clone(),
     };
     let sheets = gpus::chosen(places, &setting)?
         .ok_or_else(|| not_available("`selftest gpu` needs a GPU; --device says `sim`"))?;
-    let started = Instant::now();
-    let deadline = args.deadline.map(|s| started + Duration::from_secs(s.into()));
+    let deadline = deadline(args);
     let toolchain = wiring::toolchain(places)?;
     let sheets = gpus::measured(places, &toolchain, sheets)?;
-    let mut bench = Bench::open(&args.out, &toolchain, sheets, deadline)?;
-    for part in parts {
+    run(&parts, args, &toolchain, sheets, deadline)
+}
+
+/// Runs the parts that were asked for on the simulator.
+pub(crate) fn sim(places: &Places, args: &SelftestArgs) -> anyhow::Result<Outcome> {
+    let parts = chosen_parts(&args.only, |part| part.simulated)?;
+    let deadline = deadline(args);
+    let toolchain = wiring::toolchain(places)?;
+    run(&parts, args, &toolchain, Vec::new(), deadline)
+}
+
+fn deadline(args: &SelftestArgs) -> Option<Instant> {
+    args.deadline.map(|s| Instant::now() + Duration::from_secs(s.into()))
+}
+
+fn run(
+    parts: &[&'static Part],
+    args: &SelftestArgs,
+    toolchain: &Toolchain,
+    sheets: Vec<HardwareSheet>,
+    deadline: Option<Instant>,
+) -> anyhow::Result<Outcome> {
+    let mut bench = Bench::open(&args.out, toolchain, sheets, deadline)?;
+    for &part in parts {
         bench.run(part)?;
     }
     let page = write_page(&bench, &command_line())?;
@@ -34,13 +58,17 @@ pub(crate) fn gpu(places: &Places, args: &SelftestArgs) -> anyhow::Result<Outcom
     Ok(outcome(&bench))
 }
 
-fn chosen_parts(only: &[String]) -> anyhow::Result<Vec<&'static Part>> {
-    if let Some(unknown) = only.iter().find(|name| PARTS.iter().all(|part| part.name != **name)) {
-        let names: Vec<_> = PARTS.iter().map(|part| part.name).collect();
+fn chosen_parts(
+    only: &[String],
+    runs_here: impl Fn(&Part) -> bool,
+) -> anyhow::Result<Vec<&'static Part>> {
+    let here: Vec<&Part> = PARTS.iter().filter(|part| runs_here(part)).collect();
+    if let Some(unknown) = only.iter().find(|name| here.iter().all(|part| part.name != **name)) {
+        let names: Vec<_> = here.iter().map(|part| part.name).collect();
         return Err(bad_input(format!("no part `{unknown}`: there are {}", names.join(", "))));
     }
     let wanted = |part: &&Part| only.is_empty() || only.iter().any(|name| name == part.name);
-    Ok(PARTS.iter().filter(wanted).collect())
+    Ok(here.into_iter().filter(wanted).collect())
 }
 
 fn command_line() -> String {

@@ -1,6 +1,6 @@
 //! The self-test's rows as lines on a terminal and as a page in Markdown.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::outcome::bad_input;
 
@@ -27,7 +27,7 @@ pub(super) fn plain_row(row: &Row) -> String {
 
 /// Writes the page; gives its path.
 pub(crate) fn write(bench: &Bench<'_>, command: &str) -> anyhow::Result<PathBuf> {
-    let path: PathBuf = Path::new(bench.folder).join("selftest-gpu.md");
+    let path = bench.file("md");
     let text = page(bench, command);
     std::fs::write(&path, text)
         .map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
@@ -35,7 +35,8 @@ pub(crate) fn write(bench: &Bench<'_>, command: &str) -> anyhow::Result<PathBuf>
 }
 
 fn page(bench: &Bench<'_>, command: &str) -> String {
-    let mut lines = vec!["# Self-test on a GPU".to_owned(), String::new()];
+    let place = if bench.is_simulated() { "the simulator" } else { "a GPU" };
+    let mut lines = vec![format!("# Self-test on {place}"), String::new()];
     lines.extend(bench.sheets.iter().map(|sheet| {
         format!("- {} (`{}`), driver {}", sheet.facts.model, sheet.uuid, sheet.driver)
     }));

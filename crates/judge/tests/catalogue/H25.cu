@@ -1,0 +1,6 @@
+// H25: Special-value semantics dropped.
+EC void k(const float*x,float*y,int n){
+  u32 i=gid();
+  if(i<(u32)n)
+    y[i]=fmaxf(x[i],0.f);         // relu(NaN) is NaN in PyTorch, 0 here
+}

