@@ -160,6 +160,8 @@ def opened(torch, request, bulk):
     """A window with its context, stream and subject."""
     try:
         torch.cuda.init()
+        # The first tensor makes the context, which the driver's own calls need.
+        torch.empty(1, dtype=torch.uint8, device="cuda")
         stream = torch.cuda.Stream()
     except RuntimeError as error:
         raise NotAvailable(f"PyTorch has no use of the GPU: {error}") from error
