@@ -11,7 +11,7 @@ use sandbox::{CancelFlag, Memfd};
 
 use crate::evaluate::Evaluation;
 use crate::{Judge, JudgeError};
-pub(crate) use timed::TimedHeadline;
+pub(crate) use timed::{TimedHeadline, disturbance};
 
 /// What is done with the headline case here.
 pub(crate) enum Headline<'a> {

@@ -22,7 +22,8 @@ use super::PythonVersions;
 use crate::cases::{Tensors, drawn_inputs, output_sizes};
 use crate::children::ChildEnd;
 use crate::decide::run_failure;
-use crate::gpu::{interference, sealed};
+use crate::gpu::sealed;
+use crate::headline::disturbance;
 use crate::limits::{SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN};
 use crate::on_card::left_in_trouble;
 use crate::reference::EMPTY;
@@ -222,7 +223,7 @@ impl Ground<'_> {
         if let Some((_, why)) = run_failure(window.end) {
             return Err(why);
         }
-        if let Some(why) = interference(window.before.as_ref(), window.after.as_ref()) {
+        if let Some(why) = disturbance([window.before.as_ref(), window.after.as_ref()]) {
             return Err(why);
         }
         let pair_ns = window.event_pair_ns as u64;

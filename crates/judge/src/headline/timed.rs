@@ -342,7 +342,7 @@ impl TimedHeadline<'_> {
 }
 
 /// Why a window means nothing: others used the card, or it protected itself.
-fn disturbance(states: [Option<&GpuState>; 2]) -> Option<String> {
+pub(crate) fn disturbance(states: [Option<&GpuState>; 2]) -> Option<String> {
     if let Some(why) = interference(states[0], states[1]) {
         return Some(why);
     }
