@@ -31,6 +31,7 @@ pub mod price;
 pub mod prompt;
 pub mod reply;
 pub mod report;
+pub mod reproduction;
 pub mod scope;
 pub mod task;
 pub mod template;
