@@ -8,6 +8,7 @@ use pipeline::feedback::Feedback;
 use similar::TextDiff;
 use store::{AttemptRow, CallRow, CallState, RunId, RunTask, Store, StoreError};
 
+use crate::claims::words;
 use crate::cli::ShowArgs;
 use crate::commands::drive::attempt_line;
 use crate::commands::status::dollars;
@@ -112,6 +113,12 @@ async fn show_attempt(
         show_findings(attempt, closed);
         show_gpu(closed);
         show_verdict(closed);
+    }
+    let claims = store.claims_of_run(run).await?;
+    let claims = claims.iter().filter(|claim| claim.attempt_id == attempt.id);
+    let claims: Vec<_> = claims.map(words::of_row).collect();
+    if !claims.is_empty() {
+        section("claims", &claims.join("\n"));
     }
     Ok(Outcome::done().with("run", run.to_string()).with("task", task.name.clone()))
 }
