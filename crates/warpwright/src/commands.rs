@@ -12,7 +12,7 @@ mod ledger;
 mod manual;
 mod recheck;
 mod report;
-mod reproduce;
+pub(crate) mod reproduce;
 mod review;
 mod scaffold;
 mod selftest;

@@ -13,7 +13,7 @@ use crate::claims::subject::Subject;
 use crate::claims::{self, Aim, Effort, NEEDS_GPU, words};
 use crate::cli::{AcceptArgs, EffortArgs};
 use crate::commands::drive;
-use crate::outcome::{Exit, Outcome, bad_input};
+use crate::outcome::{Exit, Outcome, bad_input, record};
 use crate::selector::{self, Selected, What};
 use crate::settings::Places;
 use crate::{terminal, wiring};
@@ -35,15 +35,18 @@ pub(crate) async fn perform(places: &Places, args: &AcceptArgs) -> anyhow::Resul
     let pace = pace(args.effort.deadline);
     let interrupts = drive::listen(pace.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
     let mut outcome = Outcome::done();
+    let mut records = Vec::new();
     for attempt in &attempts {
-        outcome = worse(outcome, one(&store, &judge, attempt, &args.effort, &pace).await?);
+        let ended = one(&store, &judge, attempt, &args.effort, &pace).await?;
+        records.push(record(&ended.clone().with("seq", attempt.ask.seq)));
+        outcome = worse(outcome, ended);
         if outcome.exit == Exit::Interrupted || outcome.exit == Exit::BudgetEnded {
             break;
         }
     }
     interrupts.abort();
     store.close().await;
-    Ok(outcome)
+    Ok(outcome.with("accepted", records))
 }
 
 /// Without a GPU nothing is claimed.
@@ -116,14 +119,15 @@ async fn one(
     pace: &Pace,
 ) -> anyhow::Result<Outcome> {
     let subject = Subject::of_attempt(store, judge, attempt).await?;
-    terminal::line(&format!("{} #{}", subject.task.spec.name, attempt.ask.seq));
+    let name = &subject.task.spec.name;
+    terminal::line(&format!("{name} #{}", attempt.ask.seq));
     if let Some(outcome) = known(store, &subject).await? {
-        return Ok(outcome);
+        return Ok(outcome.with("task", name.as_str()));
     }
     let aim = Aim { attempt: &attempt.id, purpose: Purpose::Claim, of_claim: None };
     let effort = effort.effort();
     let (row, carried) = claims::take(store, judge, &subject, aim, effort, pace).await?;
-    told(store, &row, &carried).await
+    Ok(told(store, &row, &carried).await?.with("task", name.as_str()))
 }
 
 /// What is known of this program already: a claim, a verdict, or too many tries.

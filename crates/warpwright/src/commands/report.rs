@@ -92,7 +92,7 @@ fn overview_row(part: &TaskPart<'_>) -> String {
     let correct = part.attempts.iter().filter(|attempt| attempt.verdict.is_correct()).count();
     let best = part.best().map_or_else(
         || "none".to_owned(),
-        |best| format!("#{}, {}", best.seq, words::score(&best.score())),
+        |best| format!("#{}, {}", best.seq, words::score(best.score())),
     );
     format!("| {} | {} | {correct} | {best} |", part.summary.task.name, part.attempts.len())
 }
@@ -113,7 +113,7 @@ fn task_lines(part: &TaskPart<'_>) -> Vec<String> {
         lines.push("No attempt is correct.".to_owned());
         return lines;
     };
-    lines.push(format!("Best: #{}, {}.", best.seq, words::score(&best.score())));
+    lines.push(format!("Best: #{}, {}.", best.seq, words::score(best.score())));
     if let Some(code) = &best.code {
         // A kernel's comment must not be able to end its fence and go on as the report.
         lines.push(format!(
@@ -147,7 +147,7 @@ fn state(summary: &RunSummary) -> String {
 fn row(attempt: &Attempt) -> String {
     let parent = attempt.parent.map_or_else(String::new, |seq| seq.to_string());
     let detail = if attempt.verdict.is_correct() {
-        words::score(&attempt.score())
+        words::score(attempt.score())
     } else {
         cell(attempt.verdict.detail.lines().next().unwrap_or_default())
     };

@@ -138,7 +138,7 @@ impl Measuring<'_> {
         self.store.close_attempt(&attempt.id, &conclusion.verdict).await?;
         let state = RunState::Finished;
         self.store.finish_run(&attempt.run_id, state, "the bundle was measured").await?;
-        self.conclude(&row, &found).await
+        settle(self.store, self.bundle, &row, &found).await
     }
 
     /// The attempt of a reproduction of the same program that was interrupted.
@@ -155,44 +155,46 @@ impl Measuring<'_> {
             None => Ok(None),
         }
     }
+}
 
-    /// Stores what came of it, and what becomes of the claim where this ledger has it.
-    async fn conclude(&self, row: &AcceptanceRow, found: &Reproduction) -> anyhow::Result<Outcome> {
-        let (outcome, detail) = in_words(found);
-        let own = own_claim(self.store, &self.bundle.manifest).await;
-        let entries = self.store.entries(&row.id).await?;
-        let again = Circumstances::of(&row.process, row.started_us, &entries);
-        let manifest = &self.bundle.manifest;
-        let first = Circumstances::of(&manifest.process, manifest.started_us, &self.bundle.entries);
-        let becomes = match found {
-            Reproduction::NotReproduced(_) => Some(ClaimState::Withdrawn),
-            Reproduction::Reproduced { .. } if confirms(&first, &again) => own
-                .as_ref()
-                .filter(|it| it.state == ClaimState::Claimed)
-                .map(|_| ClaimState::Confirmed),
-            Reproduction::Reproduced { .. } | Reproduction::NotComparable(_) => None,
-        };
-        let new = NewCheck {
-            acceptance: &row.id,
-            claim: own.as_ref().map(|claim| &claim.id),
-            bundle: Some(&self.bundle.digest),
-            outcome,
-            detail: &detail,
-            becomes,
-        };
-        self.store.record_check(&new).await?;
-        let told = told(outcome, &detail).with("acceptance", row.id.to_string());
-        if let Some(claim) = own {
-            let now = self.store.claim(claim.id.as_str()).await?;
-            terminal::line(&words::of_row(&now));
-            return Ok(told.with("claim", words::as_json(&now)));
+/// Stores what came of it, and what becomes of the claim where this ledger has it.
+pub(crate) async fn settle(
+    store: &Store,
+    bundle: &Bundle,
+    row: &AcceptanceRow,
+    found: &Reproduction,
+) -> anyhow::Result<Outcome> {
+    let (outcome, detail) = in_words(found);
+    let own = own_claim(store, &bundle.manifest).await;
+    let again = Circumstances::of(&row.process, row.started_us, &store.entries(&row.id).await?);
+    let Manifest { process, started_us, .. } = &bundle.manifest;
+    let first = Circumstances::of(process, *started_us, &bundle.entries);
+    let provisional = own.as_ref().is_some_and(|claim| claim.state == ClaimState::Claimed);
+    let becomes = match found {
+        Reproduction::NotReproduced(_) => Some(ClaimState::Withdrawn),
+        Reproduction::Reproduced { .. } if provisional && confirms(&first, &again) => {
+            Some(ClaimState::Confirmed)
         }
-        Ok(told)
-    }
+        Reproduction::Reproduced { .. } | Reproduction::NotComparable(_) => None,
+    };
+    let new = NewCheck {
+        acceptance: &row.id,
+        claim: own.as_ref().map(|claim| &claim.id),
+        bundle: Some(&bundle.digest),
+        outcome,
+        detail: &detail,
+        becomes,
+    };
+    store.record_check(&new).await?;
+    let told = told(outcome, &detail).with("acceptance", row.id.to_string());
+    let Some(claim) = own else { return Ok(told) };
+    let now = store.claim(claim.id.as_str()).await?;
+    terminal::line(&words::of_row(&now));
+    Ok(told.with("claim", words::as_json(&now)))
 }
 
 /// An outcome with its reason or its numbers.
-pub(crate) fn in_words(found: &Reproduction) -> (CheckOutcome, String) {
+fn in_words(found: &Reproduction) -> (CheckOutcome, String) {
     match found {
         Reproduction::Reproduced { claimed, found } => {
             let detail = format!("{claimed:.3}x was claimed, {found:.3}x was found");

@@ -100,8 +100,11 @@ async fn show_attempt(
     })?;
     let closed = store.closed_attempts(run, &task.hash).await?;
     let attempt = &detail.attempt;
+    let mut claims = store.claims_of_run(run).await?;
+    claims.retain(|claim| claim.attempt_id == attempt.id);
     if json {
-        return as_json(run, task, attempt, &detail.calls);
+        let claims: Vec<_> = claims.iter().map(words::as_json).collect();
+        return Ok(as_json(run, task, attempt, &detail.calls)?.with("claims", claims));
     }
     terminal::line(&terminal::plain(&format!("{} {}", task.name, attempt_line(attempt))));
     show_messages(attempt);
@@ -114,10 +117,11 @@ async fn show_attempt(
         show_gpu(closed);
         show_verdict(closed);
     }
-    let claims = store.claims_of_run(run).await?;
-    let claims = claims.iter().filter(|claim| claim.attempt_id == attempt.id);
-    let claims: Vec<_> = claims.map(words::of_row).collect();
+    if let Some(promotion) = store.promotion(&attempt.id).await? {
+        section("hidden cases", &format!("{} {}", promotion.verdict, promotion.verdict.detail));
+    }
     if !claims.is_empty() {
+        let claims: Vec<_> = claims.iter().map(words::of_row).collect();
         section("claims", &claims.join("\n"));
     }
     Ok(Outcome::done().with("run", run.to_string()).with("task", task.name.clone()))
