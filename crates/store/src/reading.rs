@@ -189,6 +189,7 @@ async fn closed_attempt(connection: &mut SqliteConnection, bare: Bare) -> Result
     let reply = call::reply(connection, &call).await?;
     let candidate = candidate_row(connection, &bare).await?;
     let judgement = evaluation::of_attempt(connection, &bare.id, Stage::Search).await?;
+    let promoted = evaluation::of_attempt(connection, &bare.id, Stage::Promote).await?;
     let lacks = |what| StoreError::damaged(format!("closed attempt {} has no {what}", bare.id));
     Ok(Attempt {
         seq: bare.ask.seq,
@@ -199,6 +200,7 @@ async fn closed_attempt(connection: &mut SqliteConnection, bare: Bare) -> Result
         reply: reply.ok_or_else(|| lacks("reply"))?.text,
         diagnostics: build::diagnostics(connection, &bare.id).await?,
         report: judgement.and_then(|row| row.report),
+        promotion: promoted.and_then(|row| row.report?.promotion),
     })
 }
 
