@@ -38,14 +38,6 @@ impl Store {
         attempt_row(&mut *self.read().await?, id).await
     }
 
-    /// What the judge found on hidden cases, where it looked.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub async fn promotion(&self, id: &AttemptId) -> Result<Option<JudgementRow>> {
-        evaluation::of_attempt(&mut *self.read().await?, id, Stage::Promote).await
-    }
-
     /// The closed attempts of one task of a run, oldest first, as the search policy wants them.
     ///
     /// # Errors
