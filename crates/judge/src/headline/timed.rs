@@ -41,9 +41,9 @@ const CONTENTS: usize = 2;
 pub(crate) enum WindowKind {
     /// A short one, which steers.
     Search,
-    /// A full one; how long one call of the baseline takes decides how many samples there are, never
-    /// the candidate's own speed.
-    Accept { baseline_ns: f64 },
+    /// A full one, by its number; how long one call of the baseline takes decides how many samples
+    /// there are, never the candidate's own speed.
+    Accept { baseline_ns: f64, number: u64 },
 }
 
 /// What a verified window says of the time.
@@ -101,7 +101,7 @@ impl Judge {
         let set_bytes = contents[0].1.inputs.memfd.bytes() as u64 + slot_bytes + scratch(&plan);
         let l2_bytes = self.config.device.l2_bytes.unsigned_abs();
         let l2_bytes = gpus.sheets.first().map_or(l2_bytes, |it| it.facts.l2_bytes.unsigned_abs());
-        let key = master.derive(&format!("window/{}", evaluation.index)).0;
+        let key = master.derive(&format!("window/{}/{}", evaluation.index, kind.number())).0;
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| key[at + i]));
         Ok(Headline::Timed(Box::new(TimedHeadline {
             case,
@@ -117,10 +117,20 @@ impl Judge {
 }
 
 impl WindowKind {
+    /// Which window of an acceptance it is: each draws its own places and hash key.
+    fn number(self) -> u64 {
+        match self {
+            Self::Search => 0,
+            Self::Accept { number, .. } => number,
+        }
+    }
+
     fn window(self, set_bytes: u64, l2_bytes: u64, key: [u64; 2]) -> Window {
         match self {
             Self::Search => Window::search(set_bytes, l2_bytes, key),
-            Self::Accept { baseline_ns } => Window::accept(set_bytes, l2_bytes, key, baseline_ns),
+            Self::Accept { baseline_ns, .. } => {
+                Window::accept(set_bytes, l2_bytes, key, baseline_ns)
+            }
         }
     }
 }
