@@ -13,8 +13,8 @@ use crate::tables::attempt::Bare;
 use crate::tables::call::CallSums;
 use crate::tables::{artifact, attempt, build, call, candidate, evaluation, run, to_u64};
 use crate::{
-    AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, JudgementRow,
-    Result, RunId, RunSummary, RunTask, TaskSummary,
+    AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, Result,
+    RunId, RunSummary, RunTask, TaskSummary,
 };
 
 impl Store {

@@ -21,8 +21,8 @@ use crate::tables::attempt::{Bare, NewAttempt};
 use crate::tables::call::StoredCall;
 use crate::tables::{artifact, attempt, build, call, candidate, danger, evaluation, event};
 use crate::{
-    AttemptId, AttemptRow, Boundary, CallFailure, CallId, CallState, CallTarget, JudgementRow,
-    NewBuild, NewCandidate, NewJudgement, Reservation, Result, RunId, SettledReply,
+    AttemptId, AttemptRow, Boundary, CallFailure, CallId, CallState, CallTarget, NewBuild,
+    NewCandidate, NewJudgement, Reservation, Result, RunId, SettledReply,
 };
 
 impl Store {

@@ -29,7 +29,7 @@ use crate::compared::{Checks, Compared, verify_items};
 use crate::decide::{check_status, run_failure};
 use crate::evaluate::Evaluation;
 use crate::gpu::{GpuConfig, interference};
-use crate::limits::{SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN, THROTTLE_EVENTS};
+use crate::limits::{HISTORY_CALLS, SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN, THROTTLE_EVENTS};
 use crate::reference::EMPTY;
 use crate::{Judge, JudgeError};
 
@@ -44,6 +44,10 @@ pub(crate) enum WindowKind {
     /// A full one, by its number; how long one call of the baseline takes decides how many samples
     /// there are, never the candidate's own speed.
     Accept { baseline_ns: f64, number: u64 },
+    /// Calls of one module that nobody resets, from the very first on.
+    History,
+    /// Every buffer set is used once.
+    Untouched,
 }
 
 /// What a verified window says of the time.
@@ -120,7 +124,7 @@ impl WindowKind {
     /// Which window of an acceptance it is: each draws its own places and hash key.
     fn number(self) -> u64 {
         match self {
-            Self::Search => 0,
+            Self::Search | Self::History | Self::Untouched => 0,
             Self::Accept { number, .. } => number,
         }
     }
@@ -131,6 +135,8 @@ impl WindowKind {
             Self::Accept { baseline_ns, .. } => {
                 Window::accept(set_bytes, l2_bytes, key, baseline_ns)
             }
+            Self::History => Window::history(key, HISTORY_CALLS),
+            Self::Untouched => Window::untouched(set_bytes, l2_bytes, key),
         }
     }
 }
