@@ -60,6 +60,7 @@ pub use sandbox::CancelFlag;
 use sandbox::Memfd;
 pub use simulate::outputs::{Cause, Difference, Differences, SimulatedOutput};
 pub use simulate::{Content, Simulation, SimulationReport, Tensor};
+pub use windows::Paired;
 
 /// How long the kernels of one run of a candidate may take on a GPU, in milliseconds.
 pub const LAUNCH_DEADLINE_MS: u64 = 10_000;

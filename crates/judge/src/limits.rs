@@ -119,6 +119,8 @@ pub(crate) const HISTORY_CALLS: u32 = 60;
 pub(crate) const HISTORY_RATIO_MAX: f64 = 2.0;
 /// How much longer fresh memory may take.
 pub(crate) const EVICTION_TIE: f64 = 0.03;
+/// The card's rest between two windows of a pair.
+pub(crate) const PAIR_GAP: Duration = Duration::from_millis(200);
 /// Limits of the comparison's child.
 pub(crate) const VERIFY_LIMITS: ChildLimits = ChildLimits {
     deadline: Duration::from_secs(300),

@@ -82,7 +82,9 @@ fn found(end: ChildEnd<RunReport>, said: &str, reason: Reason) -> Found {
         ChildEnd::Crashed(why) | ChildEnd::Broken(why) | ChildEnd::Killed(why) => why,
     };
     let Some(summary) = summary else {
-        let why = capped(&format!("compute-sanitizer gave no summary: {how}"), MESSAGE_BYTES_MAX);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let why = format!("compute-sanitizer gave no summary: {how}: {said}");
+        let why = capped(&why, MESSAGE_BYTES_MAX);
         return Found::NotAvailable { why };
     };
     if is_clean(summary) {

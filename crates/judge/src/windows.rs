@@ -1,7 +1,8 @@
 //! One window of timing in a process of its own, as promote and accept take them.
 
 use pipeline::acceptance::Timed;
-use pipeline::comparison::Suspicion;
+use pipeline::comparison::{Compared, Confidence, Suspicion, compare};
+use pipeline::limits::ROUNDS_MAX;
 use pipeline::report::{CaseStatus, GpuRecord, PartCost};
 use pipeline::task::spec::Case;
 use pipeline::verdict::Verdict;
@@ -10,12 +11,31 @@ use sandbox::CancelFlag;
 use crate::decide::verdict_of;
 use crate::evaluate::{Evaluation, note_window, record};
 use crate::headline::{Headline, Ranked, WindowKind};
+use crate::limits::PAIR_GAP;
+use crate::on_card::wait_unless_cancelled;
 use crate::{Judge, JudgeError};
 
 /// What a window of the candidate came to.
 pub(crate) struct TimedWindow {
     pub(crate) timed: Timed,
     pub(crate) gpu: Option<GpuRecord>,
+}
+
+/// What two kernels' rounds gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paired {
+    /// Log of the other's time over the candidate's, by round.
+    pub logs: Vec<f64>,
+    /// Why the others are void.
+    pub void: Vec<String>,
+}
+
+impl Paired {
+    /// What the rounds say.
+    #[must_use]
+    pub fn compared(&self) -> Compared {
+        compare(&self.logs, self.void.len() as u32, ROUNDS_MAX, Confidence::P95)
+    }
 }
 
 impl TimedWindow {
@@ -55,6 +75,57 @@ impl Judge {
             logs[side] += 0.5 * median_ns.ln();
         }
         Ok(Some((logs[1] - logs[0]).exp()))
+    }
+
+    /// Compares two kernels on the headline shape in rounds of four windows, as an acceptance compares
+    /// with a baseline, with short warm-ups: for tests of the comparison itself.
+    ///
+    /// # Errors
+    /// No GPU, or breakage.
+    pub fn compare_kernels(
+        &self,
+        evaluation: &Evaluation<'_>,
+        other: &Evaluation<'_>,
+        cancel: &CancelFlag,
+    ) -> Result<Paired, JudgeError> {
+        let case = evaluation.task.spec.headline();
+        let case = case.ok_or_else(|| JudgeError::NotAvailable("no headline".to_owned()))?;
+        let mut paired = Paired { logs: Vec::new(), void: Vec::new() };
+        loop {
+            let void = paired.void.len() as u32;
+            let compared = compare(&paired.logs, void, ROUNDS_MAX, Confidence::P95);
+            if compared != Compared::MoreRounds {
+                return Ok(paired);
+            }
+            match self.round(evaluation, other, case, cancel)? {
+                Ok(log) => paired.logs.push(log),
+                Err(why) => paired.void.push(why),
+            }
+        }
+    }
+
+    /// The log ratio of one round, or why it is void.
+    fn round(
+        &self,
+        evaluation: &Evaluation<'_>,
+        other: &Evaluation<'_>,
+        case: &Case,
+        cancel: &CancelFlag,
+    ) -> Result<Result<f64, String>, JudgeError> {
+        let mut logs = [0.0; 2];
+        for (side, subject) in [(0, evaluation), (1, other), (1, other), (0, evaluation)] {
+            wait_unless_cancelled(PAIR_GAP, cancel)?;
+            let window = self.time_window(subject, case, WindowKind::Paired, cancel)?;
+            match &window.timed {
+                Timed::Measured { cold, .. } => logs[side] += 0.5 * cold.median_ns.ln(),
+                Timed::Void(why) | Timed::NotAvailable(why) => return Ok(Err(why.clone())),
+                Timed::Failed(verdict) => {
+                    let why = format!("{verdict}: {}", verdict.detail);
+                    return Err(JudgeError::Child { child: "candidate", why });
+                }
+            }
+        }
+        Ok(Ok(logs[1] - logs[0]))
     }
 
     /// Times a candidate at one case, every output verified.

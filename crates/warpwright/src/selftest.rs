@@ -13,6 +13,7 @@ mod devices;
 mod hostile;
 mod kernels;
 mod loops;
+mod null;
 mod page;
 
 use std::fs::OpenOptions;
@@ -51,7 +52,7 @@ pub(crate) struct Part {
 }
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [Part; 14] = [
+pub(crate) const PARTS: [Part; 15] = [
     Part {
         name: "hardware",
         about: "what each card is and can do",
@@ -129,6 +130,12 @@ pub(crate) const PARTS: [Part; 14] = [
         about: "PyTorch's times depend on the flags that were asked for, not on what ran before",
         simulated: false,
         run: baselines::fairness,
+    },
+    Part {
+        name: "null",
+        about: "a kernel against itself is the same, one slowed by 5 % slower, a disturbed one void",
+        simulated: false,
+        run: null::campaign,
     },
     Part {
         name: "several-gpus",
@@ -347,6 +354,23 @@ impl Shipped {
         let parsed = reply::candidate(reply, &task.signature());
         let candidate = parsed.map_err(|malformed| malformed.verdict());
         Ok(Self { task, candidate })
+    }
+
+    /// Builds it and does something with its evaluation.
+    pub(crate) fn with_evaluation<T>(
+        &self,
+        judge: &Judge,
+        seed: &RunSeed,
+        work: impl FnOnce(&Evaluation<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let candidate = self.candidate.as_ref().map_err(|verdict| anyhow::anyhow!("{verdict}"))?;
+        let tunables = candidate.plan.default_tunables();
+        let build = judge.build(&self.task, candidate, &tunables, &CancelFlag::default())?;
+        if let Some(verdict) = &build.verdict {
+            anyhow::bail!("{verdict}: {}", verdict.detail);
+        }
+        let (task, tunables) = (&self.task, &tunables);
+        work(&Evaluation { task, candidate, tunables, build: &build, seed, index: 0 })
     }
 
     /// Builds and evaluates it as a run would.

@@ -10,6 +10,7 @@ use pipeline::check::OutputCheck;
 use pipeline::hardware::HardwareSheet;
 use pipeline::inputs::{Distribution, Poison};
 use pipeline::launch::ResolvedPlan;
+use pipeline::limits::WARM_UP_MS;
 use pipeline::plan::form::Lifetime;
 use pipeline::report::{CaseReport, CaseStatus, GpuState, Measured, Score};
 use pipeline::task::Task;
@@ -44,6 +45,8 @@ pub(crate) enum WindowKind {
     /// A full one, by its number; how long one call of the baseline takes decides how many samples
     /// there are, never the candidate's own speed.
     Accept { baseline_ns: f64, number: u64 },
+    /// As an acceptance's, with the short warm-up of a search.
+    Paired,
     /// Calls of one module that nobody resets, from the very first on.
     History,
     /// Every buffer set is used once.
@@ -124,7 +127,7 @@ impl WindowKind {
     /// Which window of an acceptance it is: each draws its own places and hash key.
     fn number(self) -> u64 {
         match self {
-            Self::Search | Self::History | Self::Untouched => 0,
+            Self::Search | Self::Paired | Self::History | Self::Untouched => 0,
             Self::Accept { number, .. } => number,
         }
     }
@@ -134,6 +137,9 @@ impl WindowKind {
             Self::Search => Window::search(set_bytes, l2_bytes, key),
             Self::Accept { baseline_ns, .. } => {
                 Window::accept(set_bytes, l2_bytes, key, baseline_ns)
+            }
+            Self::Paired => {
+                Window { warm_up_ms: WARM_UP_MS, ..Window::accept(set_bytes, l2_bytes, key, 0.0) }
             }
             Self::History => Window::history(key, HISTORY_CALLS),
             Self::Untouched => Window::untouched(set_bytes, l2_bytes, key),

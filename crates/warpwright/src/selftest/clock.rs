@@ -73,7 +73,11 @@ fn compared(index: usize, events: &[ClockSeries], profiler: &Result<Vec<f64>, St
 }
 
 /// This program again, as the workload that is timed.
-fn workload(program: &std::path::Path, harness: &std::path::Path, gate: &str) -> Vec<String> {
+pub(super) fn workload(
+    program: &std::path::Path,
+    harness: &std::path::Path,
+    gate: &str,
+) -> Vec<String> {
     let path = |path: &std::path::Path| path.display().to_string();
     vec![path(program), "__clock".to_owned(), path(harness), gate.to_owned()]
 }
