@@ -15,11 +15,11 @@ use crate::execute::{Access, Device, DeviceError, LaunchEnd};
 use crate::limits::HARNESS_DEADLINE;
 
 /// How many series there are.
-pub const CLOCK_SERIES: usize = 5;
+pub const CLOCK_SERIES: usize = COPIES.len() + FMA_ROUNDS.len();
 /// Bytes that each copy reads; as many are written. About 5 µs to 5 ms on an H200.
-const COPIES: [u64; 4] = [8 << 20, 64 << 20, 512 << 20, 10 << 30];
-/// Rounds of multiply-adds of the series that moves no memory.
-const FMA_ROUNDS: u32 = 8_000;
+const COPIES: [u64; 6] = [8 << 20, 32 << 20, 64 << 20, 256 << 20, 1 << 30, 10 << 30];
+/// Rounds of multiply-adds of the series that move no memory: about 0.1 to 50 ms on an H200.
+const FMA_ROUNDS: [u32; 4] = [100, 1_000, 8_000, 47_000];
 const SAMPLES: u32 = 15;
 const WARM_UP_MS: u32 = 100;
 
@@ -57,11 +57,13 @@ pub fn clock_series(
         all.push(series(&mut device, &mut timer, name, &plan, gated, pair_ns)?);
     }
     let blocks = 2 * u32::try_from(context.info().sm_count).unwrap_or(1).max(1);
-    let args =
-        [Arg::Long(timer.sink()), Arg::Word(FMA_ROUNDS), Arg::Float(0.999), Arg::Float(0.001)];
-    let plan = (Entry::Fma, Geometry::line(blocks, 4 * THREADS), args.to_vec());
-    let name = "multiply-adds".to_owned();
-    all.push(series(&mut device, &mut timer, name, &plan, gated, pair_ns)?);
+    for rounds in FMA_ROUNDS {
+        let constants = [Arg::Float(0.999), Arg::Float(0.001)];
+        let args = [Arg::Long(timer.sink()), Arg::Word(rounds)].into_iter().chain(constants);
+        let plan = (Entry::Fma, Geometry::line(blocks, 4 * THREADS), args.collect());
+        let name = format!("{rounds} rounds of multiply-adds");
+        all.push(series(&mut device, &mut timer, name, &plan, gated, pair_ns)?);
+    }
     Ok(all)
 }
 

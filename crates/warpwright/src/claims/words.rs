@@ -21,7 +21,7 @@ pub(crate) fn headline(claim: &Claim, tier: Tier) -> String {
     let what = if claim.over_framework {
         format!("speed-up {number} over {baseline}")
     } else {
-        format!("{number} faster than the {baseline}")
+        format!("{number} faster than {baseline}")
     };
     format!("{what} [{}]: at least that; {}", tier.name(), interval.describe())
 }

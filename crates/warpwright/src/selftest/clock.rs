@@ -13,7 +13,7 @@ use super::{Bench, Found};
 use crate::limits::PROFILER_OUTPUT_BYTES_MAX;
 
 /// How far the two may be apart above [`FROM_NS`].
-const TOLERANCE: f64 = 0.03;
+const TOLERANCE: f64 = 0.02;
 const FROM_NS: f64 = 20_000.0;
 /// What is quoted of a profiler that measured nothing, in characters.
 const SAID_CHARS_MAX: usize = 600;
