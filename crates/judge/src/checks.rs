@@ -1,6 +1,7 @@
 //! What an acceptance looks at besides outputs and times.
 
 use pipeline::acceptance::{Check, Found};
+use pipeline::defence::Defence;
 use pipeline::inputs::{Distribution, MasterSeed, Poison};
 use pipeline::launch::{ResolvedPlan, ResolvedStep};
 use pipeline::task::spec::Case;
@@ -14,11 +15,11 @@ use crate::{Judge, JudgeError};
 impl Judge {
     /// The checks that an acceptance on this machine has.
     pub(crate) fn checks_here(&self, evaluation: &Evaluation<'_>) -> Vec<Check> {
-        let mut checks = vec![Check::Timers];
-        if evaluation.candidate.plan.kernels().count() > 1 {
-            checks.push(Check::DeadSteps);
-        }
-        checks
+        let policy = self.config.policy;
+        let several = evaluation.candidate.plan.kernels().count() > 1;
+        let timers = policy.has(Defence::E).then_some(Check::Timers);
+        let dead = (several && policy.has(Defence::G)).then_some(Check::DeadSteps);
+        timers.into_iter().chain(dead).collect()
     }
 
     /// Looks at one thing.

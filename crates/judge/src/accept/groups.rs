@@ -1,7 +1,7 @@
 //! The groups of trials of an acceptance: more shapes and distributions than a promote has, races,
 //! a history, the public cases once more.
 
-use pipeline::inputs::{Distribution, MasterSeed, Poison};
+use pipeline::inputs::{MasterSeed, Poison};
 use pipeline::launch::LaunchError;
 use pipeline::task::spec::{Case, TaskSpec};
 use sandbox::CancelFlag;
@@ -88,10 +88,10 @@ impl Judge {
             Ok(plan) => plan,
             Err(verdict) => return Ok(Group::early(verdict)),
         };
-        let mut others = Distribution::others(&evaluation.task.spec);
+        let mut others = self.other_distributions(evaluation);
         let count = others.len().max(1);
         others.rotate_left(turn * (ACCEPT_DISTRIBUTIONS - 1) % count);
-        let mut distributions = vec![Distribution::D1];
+        let mut distributions = vec![self.plain_distribution()];
         distributions.extend(others.into_iter().take(ACCEPT_DISTRIBUTIONS - 1));
         let mut runs = self.case_runs(case, &plan, &distributions, secret);
         // Once more in a process of its own.
@@ -142,7 +142,7 @@ impl Judge {
         let spec = |index: usize| TrialSpec {
             case,
             plan: plan.clone(),
-            distribution: Distribution::D1,
+            distribution: self.plain_distribution(),
             master: *secret,
             poison: match index % 2 {
                 0 => Poison::Ones,

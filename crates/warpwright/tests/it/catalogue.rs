@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use judge::catalogue::{Catalogue, Defence, Ended, Entry, Fit, Stage};
+use judge::catalogue::{Catalogue, Ended, Entry, Fit, Stage};
 use judge::{Build, CancelFlag, Judge, RunSeed};
+use pipeline::defence::Defence;
 use pipeline::task::spec::Place;
 use pipeline::verdict::Reason;
 
@@ -40,37 +42,39 @@ fn catalogue() -> Catalogue {
     Catalogue::from_files(&files(&root.join("catalogue")), &tasks.collect()).unwrap()
 }
 
-/// How each of these entries ends on the simulator, by name.
-fn ends<'a>(catalogue: &Catalogue, wanted: Vec<&'a Entry>) -> Vec<(&'a Entry, Ended)> {
-    let judge = judge();
-    let left = Mutex::new(wanted);
+/// Does a piece of work with each of these, several at a time; the results are in their order.
+pub(crate) fn each<T: Sync, R: Send>(wanted: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
-            scope.spawn(|| work(catalogue, &judge, &left, &found));
+            scope.spawn(|| {
+                while let Some((index, one)) = {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    wanted.get(index).map(|one| (index, one))
+                } {
+                    let result = work(one);
+                    found.lock().unwrap().push((index, result));
+                }
+            });
         }
     });
     let mut found = found.into_inner().unwrap();
-    found.sort_by_key(|(entry, _): &(&Entry, Ended)| entry.name.clone());
-    found
+    found.sort_by_key(|(index, _)| *index);
+    found.into_iter().map(|(_, result)| result).collect()
 }
 
-fn work<'a>(
-    catalogue: &Catalogue,
-    judge: &Judge,
-    left: &Mutex<Vec<&'a Entry>>,
-    found: &Mutex<Vec<(&'a Entry, Ended)>>,
-) {
-    let (seed, cancel) = (RunSeed([5; 32]), CancelFlag::default());
-    loop {
-        let Some(entry) = left.lock().unwrap().pop() else { return };
+/// How each of these entries ends on the simulator.
+fn ends<'a>(catalogue: &Catalogue, wanted: &[&'a Entry]) -> Vec<(&'a Entry, Ended)> {
+    let (judge, seed) = (judge(), RunSeed([5; 32]));
+    each(wanted, |entry| {
         let started = std::time::Instant::now();
-        let ended = catalogue.run(entry, judge, &seed, &cancel).unwrap();
+        let ended = catalogue.run(entry, &judge, &seed, &CancelFlag::default()).unwrap();
         let (name, code, stage) = (&entry.name, ended.code, ended.stage.name());
         let (fit, ms) = (entry.fit(&ended).name(), started.elapsed().as_millis());
         eprintln!("{name}: {code} ({stage}), {fit}, {ms} ms: {}", ended.detail);
-        found.lock().unwrap().push((entry, ended));
-    }
+        (*entry, ended)
+    })
 }
 
 /// Those that do not end as they must, in words.
@@ -96,7 +100,7 @@ fn on_simulator(entry: &&Entry) -> bool {
 fn every_cheat_ends_as_the_catalogue_says() {
     let catalogue = catalogue();
     let cheats = catalogue.entries.iter().filter(|entry| on_simulator(entry) && !entry.is_honest());
-    let found = ends(&catalogue, cheats.collect());
+    let found = ends(&catalogue, &cheats.collect::<Vec<_>>());
     assert!(found.len() >= 70, "{}", found.len());
     assert_eq!(complaints(&found), Vec::<String>::new());
 }
@@ -105,7 +109,7 @@ fn every_cheat_ends_as_the_catalogue_says() {
 fn every_honest_kernel_is_correct() {
     let catalogue = catalogue();
     let honest = catalogue.entries.iter().filter(|entry| on_simulator(entry) && entry.is_honest());
-    let found = ends(&catalogue, honest.collect());
+    let found = ends(&catalogue, &honest.collect::<Vec<_>>());
     assert!(found.len() >= 25, "{}", found.len());
     assert_eq!(complaints(&found), Vec::<String>::new());
 }
