@@ -5,8 +5,6 @@
 //! included: a folder can hold anything.
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::path::{Component, Path};
 use std::sync::Arc;
 
 use judge::{Build, Job, Judgement, RunSeed, judge_hash};
@@ -20,7 +18,8 @@ use pipeline::task::Task;
 use pipeline::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{JOB_BYTES_MAX, JOB_FILES_MAX, ZSTD_LEVEL};
+use crate::files::{pack_files, read_files, take, take_text};
+use crate::limits::JOB_BYTES_MAX;
 
 /// Format version of jobs and results.
 const VERSION: u32 = 1;
@@ -153,8 +152,6 @@ pub fn pack(job: &Job, conditions: &Conditions) -> Result<Vec<u8>, String> {
         diagnostics: job.build.diagnostics.clone(),
     };
     let manifest = serde_json::to_vec(&manifest).map_err(|error| error.to_string())?;
-    let encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL).map_err(|e| e.to_string())?;
-    let mut archive = tar::Builder::new(encoder);
     let own: [(&str, &[u8]); 5] = [
         (MANIFEST, &manifest),
         (SOURCE, job.candidate.source.as_bytes()),
@@ -164,14 +161,7 @@ pub fn pack(job: &Job, conditions: &Conditions) -> Result<Vec<u8>, String> {
     ];
     let own = own.into_iter().map(|(name, bytes)| (name.to_owned(), bytes));
     let task = job.task_files.iter().map(|(name, bytes)| (format!("{TASK}{name}"), &bytes[..]));
-    for (name, bytes) in own.chain(task) {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(bytes.len() as u64);
-        header.set_mode(0o600);
-        archive.append_data(&mut header, name, bytes).map_err(|error| error.to_string())?;
-    }
-    let encoder = archive.into_inner().map_err(|error| error.to_string())?;
-    encoder.finish().map_err(|error| error.to_string())
+    pack_files(own.chain(task))
 }
 
 /// Unpacks a job with the conditions that it was made for.
@@ -179,7 +169,7 @@ pub fn pack(job: &Job, conditions: &Conditions) -> Result<Vec<u8>, String> {
 /// # Errors
 /// Anything that is not exactly a job, in words.
 pub fn unpack(bytes: &[u8]) -> Result<(Job, Conditions), String> {
-    let mut files = read_files(bytes)?;
+    let mut files = read_files(bytes, JOB_BYTES_MAX)?;
     let mut task_files = BTreeMap::new();
     for name in files.keys().cloned().collect::<Vec<_>>() {
         if let Some(inside) = name.strip_prefix(TASK) {
@@ -238,46 +228,8 @@ fn check_key(job: &Job, conditions: &Conditions) -> Result<(), String> {
     Err("its key is not the one of what it holds".to_owned())
 }
 
-fn read_files(bytes: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, String> {
-    let decoder = zstd::Decoder::new(bytes).map_err(|error| error.to_string())?;
-    // One byte more than is allowed shows that there is more.
-    let mut archive = tar::Archive::new(decoder.take(JOB_BYTES_MAX + 1));
-    let mut files = BTreeMap::new();
-    let mut total = 0u64;
-    for entry in archive.entries().map_err(|error| error.to_string())? {
-        let mut entry = entry.map_err(|error| error.to_string())?;
-        let path = entry.path().map_err(|error| error.to_string())?.into_owned();
-        let name = safe_name(&path).ok_or_else(|| format!("`{}` is no name", path.display()))?;
-        if !entry.header().entry_type().is_file() {
-            return Err(format!("`{name}` is not a plain file"));
-        }
-        total = total.saturating_add(entry.size());
-        if total > JOB_BYTES_MAX || files.len() >= JOB_FILES_MAX {
-            return Err("it is too large".to_owned());
-        }
-        let mut content = Vec::new();
-        entry.read_to_end(&mut content).map_err(|error| error.to_string())?;
-        if files.insert(name.clone(), content).is_some() {
-            return Err(format!("`{name}` is in it twice"));
-        }
-    }
-    Ok(files)
-}
-
-fn safe_name(path: &Path) -> Option<String> {
-    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-    path.to_str().filter(|name| plain && !name.is_empty()).map(str::to_owned)
-}
-
-fn take(files: &mut BTreeMap<String, Vec<u8>>, name: &str) -> Result<Vec<u8>, String> {
-    files.remove(name).ok_or_else(|| format!("it has no `{name}`"))
-}
-
-fn take_text(files: &mut BTreeMap<String, Vec<u8>>, name: &str) -> Result<String, String> {
-    String::from_utf8(take(files, name)?).map_err(|_| format!("`{name}` is not UTF-8 text"))
-}
-
-fn seed(text: &str) -> Result<RunSeed, String> {
+/// Reads 64 hexadecimal digits.
+pub(crate) fn seed(text: &str) -> Result<RunSeed, String> {
     let mut seed = [0; 32];
     let pairs = text.len() == 64 && text.is_ascii();
     for (index, byte) in seed.iter_mut().enumerate() {

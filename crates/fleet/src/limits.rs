@@ -18,3 +18,5 @@ pub const JOB_POLL_MS: u64 = 200;
 pub const TRIES_MAX: u32 = 2;
 /// Longest message that travels back, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 2_000;
+/// Largest bundle that is read, in bytes, packed and unpacked.
+pub const BUNDLE_BYTES_MAX: u64 = 256 << 20;

@@ -120,3 +120,5 @@ pub(crate) const VERIFY_LIMITS: ChildLimits = ChildLimits {
 };
 /// Elements of one output that a simulation names, of each kind.
 pub(crate) const ELEMENTS_NAMED_MAX: usize = 8;
+/// Bytes of each input tensor that its digest is made of; a multiple of every element's size.
+pub(crate) const INPUT_DIGEST_BYTES_MAX: u64 = 1 << 20;

@@ -89,7 +89,7 @@ fn in_trouble(end: &Result<ChildEnd<RunReport>, JudgeError>) -> bool {
     }
 }
 
-fn left_in_trouble(end: &RunEnd) -> bool {
+pub(crate) fn left_in_trouble(end: &RunEnd) -> bool {
     match end {
         RunEnd::OutOfBounds(_) | RunEnd::Hang(_) | RunEnd::Crash(_) => true,
         RunEnd::Completed | RunEnd::Refused(_) => false,

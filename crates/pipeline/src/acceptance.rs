@@ -18,7 +18,7 @@ use crate::task::spec::Precision;
 use crate::timing::Spread;
 use crate::verdict::{Reason, Verdict};
 
-pub use conclusion::{Against, CaseTime, Claim, Conclusion, Tier, conclude};
+pub use conclusion::{Against, CaseTime, Claim, Conclusion, Tier, conclude, reviewed};
 
 /// What one acceptance consists of. Fixed before its first step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -32,6 +32,7 @@ pub mod promotion;
 pub mod prompt;
 pub mod reply;
 pub mod report;
+pub mod reproduction;
 pub mod scope;
 pub mod task;
 pub mod template;

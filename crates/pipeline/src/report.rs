@@ -21,10 +21,25 @@ pub use score::{Estimate, Limit, Measured, Score, microseconds};
 pub enum Stage {
     /// Public cases only; steers the search and proves nothing.
     Search,
-    /// Hidden cases, and times beside the incumbent.
+    /// Hidden cases and a few windows beside the incumbent.
     Promote,
-    /// The full protocol.
+    /// The full protocol behind a claim.
     Accept,
+}
+
+impl Stage {
+    /// Every stage.
+    pub const ALL: [Self; 3] = [Self::Search, Self::Promote, Self::Accept];
+
+    /// The name, as in the ledger.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Search => "search",
+            Self::Promote => "promote",
+            Self::Accept => "accept",
+        }
+    }
 }
 
 /// The report of one evaluation.

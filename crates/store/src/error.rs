@@ -42,6 +42,8 @@ pub enum StoreError {
     UnknownAttempt { attempt: String },
     #[error("no task {hash} in the ledger; start a run from its folder first")]
     UnknownTask { hash: String },
+    #[error("no claim or acceptance `{selector}` in the ledger, or more than one begins so")]
+    UnknownClaim { selector: String },
     #[error("attempt {seq} cannot be {action}: it is {found}; read it again and go on from there")]
     WrongState { seq: u32, action: &'static str, found: String },
     #[error("{what} cannot be stored: {why}; this is a defect of the caller")]
@@ -80,6 +82,7 @@ impl StoreError {
             | Self::AmbiguousRun { .. }
             | Self::UnknownAttempt { .. }
             | Self::UnknownTask { .. }
+            | Self::UnknownClaim { .. }
             | Self::WrongState { .. }
             | Self::Unstorable { .. } => {}
         }

@@ -6,8 +6,11 @@
 //! next or talks to a model, and nothing outside [`tables`] knows SQL.
 //!
 //! Start at [`Store::open`]; then `runs.rs` for runs, `steps.rs` for the life of an attempt,
-//! `reading.rs` for what is read back.
+//! `reading.rs` for what is read back, `acceptances.rs` and `claims.rs` for what is claimed,
+//! `verify.rs` for whether anybody changed something.
 
+mod acceptances;
+mod claims;
 mod clock;
 mod error;
 mod ids;
@@ -22,10 +25,12 @@ mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod verify;
 
+pub use acceptances::framework;
 pub use clock::Clock;
 pub use error::StoreError;
-pub use ids::{AttemptId, CallId, RunId};
+pub use ids::{AcceptanceId, AttemptId, CallId, ClaimId, RunId};
 pub use lock::RunLock;
 pub use open::{BoundaryHook, Store};
 pub use rows::*;

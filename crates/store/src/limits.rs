@@ -18,3 +18,5 @@ pub const LOCK_POLL_MS: u64 = 20;
 pub const ERROR_BYTES_MAX: usize = 2_000;
 /// Events read at once while a chain is verified.
 pub const EVENTS_AT_ONCE: i64 = 1_000;
+/// Entries of one acceptance: trials, checks, pilots, and 15 rounds of every case.
+pub const ENTRIES_MAX: u32 = 10_000;

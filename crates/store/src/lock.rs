@@ -37,14 +37,19 @@ impl Drop for LockFile {
 
 /// Takes the lock of a run.
 pub(crate) fn lock_run(ledger: &Path, run: &RunId) -> Result<RunLock> {
-    let path = beside(ledger, run.as_str());
+    lock_named(ledger, run.as_str())
+}
+
+/// Takes the lock of a run or an acceptance by its id.
+pub(crate) fn lock_named(ledger: &Path, id: &str) -> Result<RunLock> {
+    let path = beside(ledger, id);
     let mut tries = LOCK_TRIES;
     loop {
         match try_lock(&path)? {
             Ok(file) => return Ok(RunLock { _file: file }),
             // A reader that asks whether the run is alive holds the lock for a moment.
             Err(_) if tries > 1 => std::thread::sleep(LOCK_PAUSE),
-            Err(pid) => return Err(StoreError::RunLocked { run: run.to_string(), pid }),
+            Err(pid) => return Err(StoreError::RunLocked { run: id.to_owned(), pid }),
         }
         tries -= 1;
     }

@@ -3,6 +3,7 @@
 use pipeline::attempt::{Attempt, Code, State, best};
 use pipeline::digest::Digest;
 use pipeline::prompt::Prompt;
+use pipeline::report::Stage;
 use pipeline::verdict::Kind;
 use sqlx::SqliteConnection;
 
@@ -12,8 +13,8 @@ use crate::tables::attempt::Bare;
 use crate::tables::call::CallSums;
 use crate::tables::{artifact, attempt, build, call, candidate, evaluation, run, to_u64};
 use crate::{
-    AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, Result,
-    RunId, RunSummary, RunTask, TaskSummary,
+    AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, JudgementRow,
+    Result, RunId, RunSummary, RunTask, TaskSummary,
 };
 
 impl Store {
@@ -35,6 +36,14 @@ impl Store {
     /// An unknown attempt.
     pub async fn attempt(&self, id: &AttemptId) -> Result<AttemptRow> {
         attempt_row(&mut *self.read().await?, id).await
+    }
+
+    /// What the judge found on hidden cases, where it looked.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn promotion(&self, id: &AttemptId) -> Result<Option<JudgementRow>> {
+        evaluation::of_attempt(&mut *self.read().await?, id, Stage::Promote).await
     }
 
     /// The closed attempts of one task of a run, oldest first, as the search policy wants them.
@@ -143,7 +152,7 @@ async fn full_row(connection: &mut SqliteConnection, bare: Bare) -> Result<Attem
         call: call.row,
         candidate: candidate_row(connection, &bare).await?,
         build: build::of_attempt(connection, &bare.id).await?,
-        judgement: evaluation::of_attempt(connection, &bare.id).await?,
+        judgement: evaluation::of_attempt(connection, &bare.id, Stage::Search).await?,
         id: bare.id,
         run_id: bare.run_id,
         task_hash: bare.task_hash,
@@ -179,7 +188,7 @@ async fn closed_attempt(connection: &mut SqliteConnection, bare: Bare) -> Result
     let call = call::newest(connection, &bare.id).await?;
     let reply = call::reply(connection, &call).await?;
     let candidate = candidate_row(connection, &bare).await?;
-    let judgement = evaluation::of_attempt(connection, &bare.id).await?;
+    let judgement = evaluation::of_attempt(connection, &bare.id, Stage::Search).await?;
     let lacks = |what| StoreError::damaged(format!("closed attempt {} has no {what}", bare.id));
     Ok(Attempt {
         seq: bare.ask.seq,

@@ -130,6 +130,10 @@ named_enum! {
     }
 }
 
+mod claim;
+
+pub use claim::*;
+
 /// A run to begin.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRun<'a> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pipeline::digest::Digest;
-use pipeline::report::Report;
+use pipeline::report::{Report, Stage};
 use pipeline::verdict::Verdict;
 use serde_json::json;
 
@@ -152,7 +152,19 @@ impl Store {
         key: &Digest,
         toolchain_id: &str,
     ) -> Result<Option<(Verdict, Report)>> {
-        evaluation::of_key(&mut *self.read().await?, key, toolchain_id).await
+        evaluation::of_key(&mut *self.read().await?, key, toolchain_id, Stage::Search).await
+    }
+
+    /// As [`Store::verdict_of_eval_key`], for the stage with hidden cases.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn promotion_of_eval_key(
+        &self,
+        key: &Digest,
+        toolchain_id: &str,
+    ) -> Result<Option<(Verdict, Report)>> {
+        evaluation::of_key(&mut *self.read().await?, key, toolchain_id, Stage::Promote).await
     }
 
     /// What is known about a program that must not run again.

@@ -9,6 +9,7 @@ use pipeline::digest::Digest;
 use pipeline::limits::capped;
 use pipeline::next_step::Ask;
 use pipeline::prompt::Prompt;
+use pipeline::report::Stage;
 use pipeline::verdict::{Reason, Verdict};
 use serde_json::{Value, json};
 
@@ -20,8 +21,8 @@ use crate::tables::attempt::{Bare, NewAttempt};
 use crate::tables::call::StoredCall;
 use crate::tables::{artifact, attempt, build, call, candidate, danger, evaluation, event};
 use crate::{
-    AttemptId, AttemptRow, Boundary, CallFailure, CallId, CallState, CallTarget, NewBuild,
-    NewCandidate, NewJudgement, Reservation, Result, RunId, SettledReply,
+    AttemptId, AttemptRow, Boundary, CallFailure, CallId, CallState, CallTarget, JudgementRow,
+    NewBuild, NewCandidate, NewJudgement, Reservation, Result, RunId, SettledReply,
 };
 
 impl Store {
@@ -239,14 +240,33 @@ impl Store {
             danger::put(&mut work, key, new.verdict, report.as_ref()).await?;
         }
         let body = json!({
-            "stage": evaluation::stage_name(new.stage), "eval_key": new.eval_key,
+            "stage": new.stage.name(), "eval_key": new.eval_key,
             "verdict": verdict_body(new.verdict), "report": report,
             "from_cache": new.from_cache, "danger": new.danger,
         });
         step.advance(self, work, State::Judged, body).await
     }
 
-    /// Ends an attempt. One that was judged must end with the judge's verdict.
+    /// Stores what the judge found on hidden cases, beside the search's report.
+    ///
+    /// # Errors
+    /// `WrongState` unless the attempt was judged.
+    pub async fn record_promotion(&self, id: &AttemptId, new: &NewJudgement<'_>) -> Result<()> {
+        check_verdict(new.verdict)?;
+        let mut work = self.write().await?;
+        let from = [State::Judged, State::Closed];
+        let step = Step::load(&mut work, id, "promoted", &from).await?;
+        let report = evaluation::insert(&mut work, id, step.variant()?, new).await?;
+        let body = json!({
+            "stage": new.stage.name(), "eval_key": new.eval_key,
+            "verdict": verdict_body(new.verdict), "report": report,
+            "from_cache": new.from_cache,
+        });
+        step.append(&mut work, "promoted", body).await?;
+        work.commit().await
+    }
+
+    /// Ends an attempt. One that was judged must end with the judge's last verdict.
     ///
     /// # Errors
     /// `WrongState` unless the attempt is between `replied` and `judged`; `Unstorable` for
@@ -256,7 +276,7 @@ impl Store {
         let mut work = self.write().await?;
         let from = [State::Replied, State::Parsed, State::Built, State::Judged];
         let step = Step::load(&mut work, id, "closed", &from).await?;
-        let judged = evaluation::of_attempt(work.connection(), id).await?;
+        let judged = last_judgement(&mut work, id).await?;
         if let Some(judged) = judged.filter(|judged| judged.verdict != *verdict) {
             let why = format!("{verdict} is not the judge's {}", judged.verdict);
             return Err(StoreError::Unstorable { what: "the verdict", why });
@@ -355,6 +375,14 @@ impl Step {
         attempt::set_state(&mut work, &self.bare.id, State::Asked).await?;
         self.append(&mut work, &format!("call_{}", ended.name()), body).await?;
         store.commit_step(work, ended, self.bare.ask.seq).await
+    }
+}
+
+/// The promotion's judgement where there is one, else the search's.
+async fn last_judgement(work: &mut Work, id: &AttemptId) -> Result<Option<JudgementRow>> {
+    match evaluation::of_attempt(work.connection(), id, Stage::Promote).await? {
+        Some(promoted) => Ok(Some(promoted)),
+        None => evaluation::of_attempt(work.connection(), id, Stage::Search).await,
     }
 }
 

@@ -2,17 +2,22 @@
 //!
 //! Functions that write take a [`crate::open::Work`]; functions that read take a connection.
 
+pub(crate) mod acceptance;
 pub(crate) mod artifact;
 pub(crate) mod attempt;
+pub(crate) mod baseline;
 pub(crate) mod build;
 pub(crate) mod call;
 pub(crate) mod candidate;
+pub(crate) mod claim;
 pub(crate) mod danger;
 pub(crate) mod evaluation;
 pub(crate) mod event;
 pub(crate) mod meta;
+pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod task;
+pub(crate) mod window;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,6 +1,7 @@
 //! The ledger as a whole, on files in temporary folders.
 
 mod chain;
+mod claiming;
 mod dying;
 mod fixtures;
 mod opening;

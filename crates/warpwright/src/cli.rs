@@ -8,9 +8,13 @@ use clap::{Args, Parser, Subcommand};
 use crate::environment;
 use crate::gpus::DeviceSetting;
 
+mod claims;
 mod scaffold;
 mod simulate;
 
+pub(crate) use claims::{
+    AcceptArgs, EffortArgs, ExportArgs, ExportFormat, RecheckArgs, ReproduceArgs, ReviewArgs,
+};
 pub(crate) use scaffold::TaskNewArgs;
 pub(crate) use simulate::SimulateArgs;
 
@@ -58,8 +62,8 @@ fn version() -> &'static str {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 our error; 2 usage or bad input file; 3 the \
-candidate or task did not pass; 4 not available here; 5 a budget ended it, resumable; 7 ledger \
-locked or damaged; 130 interrupted, resumable.";
+candidate or task did not pass; 4 not available here; 5 a budget ended it, resumable; 6 not \
+reproduced; 7 ledger locked or damaged; 130 interrupted, resumable.";
 
 const EVALUATE_HELP: &str = "\
 Each line of --jsonl is one object: {\"reply\": \"...\"} with Markdown as a model would send it, \
@@ -95,6 +99,16 @@ pub(crate) enum Command {
     Simulate(Box<SimulateArgs>),
     /// Go on with a run that was interrupted, killed, or whose model could not go on
     Resume(ResumeArgs),
+    /// Measure a correct kernel by the full protocol, on a GPU: the only way to a claim
+    Accept(AcceptArgs),
+    /// Write a claim into one file, with everything that a stranger needs to get it too
+    Export(ExportArgs),
+    /// Measure the claim of such a file again on this machine's GPU
+    Reproduce(ReproduceArgs),
+    /// Measure claims of the ledger again, against today's driver, compiler and baselines
+    Recheck(RecheckArgs),
+    /// List what a person has to look at before it can be a claim, or decide about it
+    Review(ReviewArgs),
     /// Judge the kernels that runs put into a folder, maybe from another machine
     Worker(WorkerArgs),
     /// List the runs, or show where one stands
@@ -120,7 +134,7 @@ pub(crate) enum Command {
     /// Work on tasks
     #[command(subcommand)]
     Task(TaskCommand),
-    /// Check that a run's log of events was not changed
+    /// Check that nobody changed what is stored
     #[command(subcommand)]
     Ledger(LedgerCommand),
     /// Install or list CUDA compilers
@@ -334,7 +348,7 @@ pub(crate) enum TaskCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
-    /// Follow the chain of hashes over a run's events
+    /// Follow the chains of hashes, and compare every row with its event: of a run, or of all
     Verify(SelectArgs),
 }
 

@@ -1,14 +1,19 @@
 //! One file per command; this one only dispatches.
 
+mod accept;
 mod doctor;
 pub(crate) mod drive;
 mod ending;
 mod evaluate;
+mod export;
 pub(crate) mod hardware;
 mod init;
 mod ledger;
 mod manual;
+mod recheck;
 mod report;
+pub(crate) mod reproduce;
+mod review;
 mod scaffold;
 mod selftest;
 mod show;
@@ -34,6 +39,11 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Evaluate(args) => evaluate::perform(&places, &args, cli.json).await,
         Command::Simulate(args) => simulate::perform(&places, *args).await,
         Command::Resume(args) => drive::resume(&places, &args).await,
+        Command::Accept(args) => accept::perform(&places, &args).await,
+        Command::Export(args) => export::perform(&places, &args).await,
+        Command::Reproduce(args) => reproduce::perform(&places, &args).await,
+        Command::Recheck(args) => recheck::perform(&places, &args).await,
+        Command::Review(args) => review::perform(&places, &args).await,
         Command::Worker(args) => worker::perform(&places, &args).await,
         Command::Status(args) => status::perform(&places, args.selector.as_deref()).await,
         Command::Show(args) => show::perform(&places, &args, cli.json).await,

@@ -87,6 +87,28 @@ pub(crate) fn baselines() -> judge::BaselineConfig {
     judge::BaselineConfig { python: value(PYTHON).map(PathBuf::from), cache_folder: None }
 }
 
+/// Texts that must not leave this machine in a file for strangers, each with what it is: the host's
+/// name, folders of the user, and what variables with telling names hold.
+pub(crate) fn private_texts(paths: &[&Path]) -> Vec<(String, String)> {
+    const SECRET_NAMES: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
+    const SECRET_CHARS_MIN: usize = 8;
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let mut texts = vec![("the name of this machine".to_owned(), host.trim().to_owned())];
+    texts.extend(value(HOME).map(|home| ("the home folder".to_owned(), home)));
+    let path = |path: &&Path| ("a path of this machine".to_owned(), path.display().to_string());
+    texts.extend(paths.iter().map(path));
+    for (name, value) in std::env::vars() {
+        let upper = name.to_uppercase();
+        let telling = SECRET_NAMES.iter().any(|part| upper.contains(part));
+        if telling && value.len() >= SECRET_CHARS_MIN {
+            texts.push((format!("the value of {name}"), value));
+        }
+    }
+    // Names like `a` or `/` are in every text, and tell nothing.
+    texts.retain(|(_, text)| text.chars().count() >= 3 && text != "localhost");
+    texts
+}
+
 /// Memory that new processes could have, in bytes, by the kernel's own estimate; 0 if it says none.
 pub(crate) fn memory_available_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -20,6 +20,7 @@ pub(crate) enum Exit {
     DidNotPass,
     NotAvailable,
     BudgetEnded,
+    NotReproduced,
     LedgerTrouble,
     Interrupted,
 }
@@ -33,6 +34,7 @@ impl Exit {
             Self::DidNotPass => 3,
             Self::NotAvailable => 4,
             Self::BudgetEnded => 5,
+            Self::NotReproduced => 6,
             Self::LedgerTrouble => 7,
             Self::Interrupted => 130,
         }
@@ -46,6 +48,7 @@ impl Exit {
             Self::DidNotPass => "did-not-pass",
             Self::NotAvailable => "not-available",
             Self::BudgetEnded => "budget-ended",
+            Self::NotReproduced => "not-reproduced",
             Self::LedgerTrouble => "ledger",
             Self::Interrupted => "interrupted",
         }
@@ -196,7 +199,8 @@ fn exit_of_store(error: &StoreError) -> Exit {
         StoreError::CannotOpen { .. } | StoreError::LockFile { .. } => Exit::LedgerTrouble,
         StoreError::Absent { .. } | StoreError::UnknownRun { .. } => Exit::BadInput,
         StoreError::AmbiguousRun { .. } | StoreError::UnknownAttempt { .. } => Exit::BadInput,
-        StoreError::UnknownTask { .. } | StoreError::Unfinished { .. } => Exit::BadInput,
+        StoreError::UnknownTask { .. } | StoreError::UnknownClaim { .. } => Exit::BadInput,
+        StoreError::Unfinished { .. } => Exit::BadInput,
         StoreError::WrongState { .. } => Exit::OurError,
         StoreError::Unstorable { .. } | StoreError::Failed { .. } => Exit::OurError,
     }

@@ -22,8 +22,10 @@ use super::PythonVersions;
 use crate::cases::{CaseData, Tensors, drawn_inputs, output_sizes};
 use crate::children::ChildEnd;
 use crate::decide::run_failure;
-use crate::gpu::{interference, sealed};
+use crate::gpu::sealed;
+use crate::headline::disturbance;
 use crate::limits::{SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN};
+use crate::on_card::left_in_trouble;
 use crate::reference::EMPTY;
 use crate::{Judge, JudgeError};
 
@@ -86,7 +88,12 @@ impl Judge {
         let lease = self.lease(cancel)?;
         let lease = lease.ok_or_else(|| JudgeError::NotAvailable("no GPU".to_owned()))?;
         let end = self.baseline_window(request, &bulk, &lease, call.deadline, cancel)?;
-        let healthy = matches!(end, ChildEnd::Reported(_)) || self.check_health(&lease, cancel)?;
+        let in_trouble = match &end {
+            ChildEnd::Reported(report) => left_in_trouble(&report.window.end),
+            ChildEnd::TimedOut | ChildEnd::Crashed(_) => true,
+            ChildEnd::Broken(_) | ChildEnd::Killed(_) => true,
+        };
+        let healthy = !in_trouble || self.check_health(&lease, cancel)?;
         drop(lease);
         Ok(match end {
             ChildEnd::Reported(report) => ground.times(&wanted, report),
@@ -225,7 +232,7 @@ impl Ground<'_> {
         if let Some((_, why)) = run_failure(window.end) {
             return Err(why);
         }
-        if let Some(why) = interference(window.before.as_ref(), window.after.as_ref()) {
+        if let Some(why) = disturbance([window.before.as_ref(), window.after.as_ref()]) {
             return Err(why);
         }
         let pair_ns = window.event_pair_ns as u64;

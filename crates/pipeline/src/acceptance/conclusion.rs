@@ -235,6 +235,17 @@ pub fn conclude(protocol: &Protocol, entries: &[Entry]) -> Conclusion {
     Conclusion { verdict: Verdict::correct(), against, comparison, claim, cause }
 }
 
+/// The claim of an acceptance that a person looked at and let pass; `None` where it is not faster.
+#[must_use]
+pub fn reviewed(protocol: &Protocol, entries: &[Entry], note: &str) -> Option<Claim> {
+    let conclusion = conclude(protocol, entries);
+    let Some(Comparison::Suspect(suspicion)) = conclusion.comparison else { return None };
+    let fastest = conclusion.against.first().filter(|it| it.comparison == Comparison::Faster)?;
+    let mut claim = claim(protocol, entries, fastest.clone());
+    claim.notes.push(format!("let pass by a person in spite of {suspicion:?}: {note}"));
+    Some(claim)
+}
+
 fn one(protocol: &Protocol, rounds: &Rounds, baseline: &BaselineId) -> Option<Against> {
     let logs = rounds.logs.get(baseline)?;
     let times = rounds.times.get(baseline).map(Vec::as_slice).unwrap_or_default();

@@ -1,6 +1,6 @@
 use super::{
     Check, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WeightedCase, WindowRecord,
-    conclude, joined, next_step,
+    conclude, joined, next_step, reviewed,
 };
 use crate::baseline::{BaselineId, BaselineKind, MathMode};
 use crate::comparison::{Comparison, Confidence, Suspicion};
@@ -255,7 +255,15 @@ fn nothing_that_needs_a_person_becomes_a_claim() {
         assert_eq!(conclusion.comparison, Some(Comparison::Suspect(suspicion)));
         assert!(conclusion.claim.is_none());
         assert!(conclusion.cause.contains(word), "{}", conclusion.cause);
+        let claim = reviewed(&protocol, &entries, "read it").unwrap();
+        assert!(claim.notes.last().unwrap().contains("read it"), "{:?}", claim.notes);
     }
+    let slower = play(&protocol, 2000.0, &|_, entry| {
+        if let Entry::Checked { found, .. } = entry {
+            *found = Found::Audits { detail: "step 2 changes nothing".to_owned() };
+        }
+    });
+    assert_eq!(reviewed(&protocol, &slower, "read it"), None);
     let watched = play(&protocol, 50.0, &|_, _| {});
     assert!(conclude(&protocol, &watched).claim.is_some());
 }

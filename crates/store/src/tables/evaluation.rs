@@ -12,19 +12,6 @@ use crate::error::StoreError;
 use crate::open::Work;
 use crate::{AttemptId, JudgementRow, NewJudgement, Result};
 
-/// Stages by the names that they are stored under.
-const STAGES: [(Stage, &str); 3] =
-    [(Stage::Search, "search"), (Stage::Promote, "promote"), (Stage::Accept, "accept")];
-
-/// The name of a stage, as in the ledger.
-pub(crate) fn stage_name(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Search => STAGES[0].1,
-        Stage::Promote => STAGES[1].1,
-        Stage::Accept => STAGES[2].1,
-    }
-}
-
 /// Stores a judgement with its cases; returns the hash of the report.
 pub(crate) async fn insert(
     work: &mut Work,
@@ -46,7 +33,7 @@ pub(crate) async fn insert(
         .bind(attempt.as_str())
         .bind(variant.as_str())
         .bind(new.eval_key.map(Digest::as_str))
-        .bind(stage_name(new.stage))
+        .bind(new.stage.name())
         .bind(new.verdict.kind.name())
         .bind(new.verdict.reason.map(Reason::code))
         .bind(&new.verdict.detail)
@@ -114,19 +101,26 @@ impl Stored {
     }
 }
 
-/// The newest judgement of an attempt.
+/// The judgement of an attempt at one stage.
 pub(crate) async fn of_attempt(
     connection: &mut SqliteConnection,
     attempt: &AttemptId,
+    stage: Stage,
 ) -> Result<Option<JudgementRow>> {
-    let query = "SELECT * FROM evaluation WHERE attempt_id = $1 ORDER BY rowid DESC LIMIT 1";
-    let stored: Option<Stored> =
-        sqlx::query_as(query).bind(attempt.as_str()).fetch_optional(&mut *connection).await?;
+    let query = "SELECT * FROM evaluation WHERE attempt_id = $1";
+    let rows: Vec<Stored> =
+        sqlx::query_as(query).bind(attempt.as_str()).fetch_all(&mut *connection).await?;
+    let mut stored = None;
+    for row in rows {
+        let known = Stage::ALL.into_iter().find(|known| known.name() == row.stage);
+        if of_name("stage", &row.stage, known)? == stage {
+            stored = Some(row);
+        }
+    }
     let Some(stored) = stored else { return Ok(None) };
     let report = optional_report(connection, stored.report.as_deref()).await?;
-    let stage = STAGES.into_iter().find(|(_, name)| *name == stored.stage).map(|(stage, _)| stage);
     Ok(Some(JudgementRow {
-        stage: of_name("stage", &stored.stage, stage)?,
+        stage,
         verdict: stored.verdict()?,
         eval_key: stored.eval_key.map(Digest::from),
         report,
@@ -150,18 +144,21 @@ pub(crate) async fn optional_report(
     }
 }
 
-/// The first verdict under this key that has a report and whose program this toolchain built.
+/// The first verdict of a stage under this key that has a report and whose program this toolchain
+/// built.
 pub(crate) async fn of_key(
     connection: &mut SqliteConnection,
     key: &Digest,
     toolchain_id: &str,
+    stage: Stage,
 ) -> Result<Option<(Verdict, Report)>> {
     let query = "SELECT * FROM evaluation
-                 WHERE eval_key = $1 AND toolchain_id = $2 AND report IS NOT NULL
+                 WHERE eval_key = $1 AND toolchain_id = $2 AND stage = $3 AND report IS NOT NULL
                  ORDER BY rowid LIMIT 1";
     let stored: Option<Stored> = sqlx::query_as(query)
         .bind(key.as_str())
         .bind(toolchain_id)
+        .bind(stage.name())
         .fetch_optional(&mut *connection)
         .await?;
     let Some(stored) = stored else { return Ok(None) };

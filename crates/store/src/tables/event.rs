@@ -64,6 +64,16 @@ pub(crate) async fn verify(connection: &mut SqliteConnection, run: &RunId) -> Re
     }
 }
 
+/// Kind and body of the next events after number `after`, in their order.
+pub(crate) async fn bodies(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+    after: u64,
+) -> Result<Vec<(String, String)>> {
+    let rows = page(connection, run, after).await?;
+    Ok(rows.into_iter().map(|row| (row.kind, row.body)).collect())
+}
+
 #[derive(sqlx::FromRow)]
 struct EventRow {
     seq: i64,

@@ -7,6 +7,7 @@ use pipeline::report::Score;
 use pipeline::task::Task;
 use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock, RunRow, RunState, Store};
 
+use crate::claims::words;
 use crate::cli::{ResumeArgs, RunArgs};
 use crate::commands::ending;
 use crate::live::Live;
@@ -334,7 +335,7 @@ pub(crate) fn attempt_line(attempt: &AttemptRow) -> String {
     let report = attempt.judgement.as_ref().and_then(|judgement| judgement.report.as_ref());
     let mut detail = match report.map(|report| &report.score) {
         Some(score @ (Score::Estimated(_) | Score::Measured(_))) if verdict.is_correct() => {
-            score.describe()
+            words::score(score)
         }
         _ => verdict.detail.lines().next().unwrap_or_default().to_owned(),
     };

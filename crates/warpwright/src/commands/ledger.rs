@@ -1,4 +1,4 @@
-//! `ledger verify`: the chain of hashes over a run's events.
+//! `ledger verify`: the chains of hashes, and every row that wrote itself into one.
 
 use store::{Chain, Store};
 
@@ -6,19 +6,37 @@ use crate::outcome::{Exit, Outcome};
 use crate::settings::Places;
 use crate::{selector, terminal};
 
-/// Verifies the chain of one run.
+/// Verifies one run, or the whole ledger.
 pub(crate) async fn verify(places: &Places, selector: Option<&str>) -> anyhow::Result<Outcome> {
     let store = Store::open_read_only(&places.ledger).await?;
-    let run = selector::resolve_run(&store, selector).await?;
-    Ok(match store.verify_chain(&run).await? {
-        Chain::Intact { events, head } => {
-            terminal::line(&format!("run {run}: {events} events, intact; head {head}"));
-            Outcome::done()
+    let runs = match selector {
+        Some(_) => vec![selector::resolve_run(&store, selector).await?],
+        None => {
+            store.check_file().await?;
+            store.list_runs().await?.into_iter().rev().map(|run| run.id).collect()
         }
-        Chain::Broken { seq } => {
-            let reason = format!("run {run}: event {seq} was changed or is missing");
-            terminal::line(&reason);
-            Outcome::ended(Exit::LedgerTrouble, reason)
+    };
+    for run in &runs {
+        match store.verify_run(run).await? {
+            Ok(Chain::Intact { events, head }) => {
+                terminal::line(&format!("run {run}: {events} events, intact; head {head}"));
+            }
+            Ok(Chain::Broken { seq }) => {
+                return Ok(damaged(format!("run {run}: event {seq} was changed or is missing")));
+            }
+            Err(misfit) => {
+                let at = misfit.seq.map_or_else(String::new, |seq| format!("event {seq}: "));
+                return Ok(damaged(format!("run {run}: {at}{}", misfit.what)));
+            }
         }
-    })
+    }
+    if selector.is_none() {
+        terminal::line(&format!("{} runs and the file itself are intact", runs.len()));
+    }
+    Ok(Outcome::done().with("runs", runs.len()))
+}
+
+fn damaged(reason: String) -> Outcome {
+    terminal::line(&reason);
+    Outcome::ended(Exit::LedgerTrouble, reason)
 }

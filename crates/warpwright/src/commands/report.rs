@@ -4,8 +4,9 @@ use pipeline::attempt::Attempt;
 use pipeline::report::Score;
 use pipeline::template::fence;
 use serde_json::{Value, json};
-use store::{RunSummary, Store, TaskSummary};
+use store::{ClaimRow, RunSummary, Store, TaskSummary};
 
+use crate::claims::words;
 use crate::commands::status::dollars;
 use crate::outcome::Outcome;
 use crate::settings::Places;
@@ -15,6 +16,7 @@ use crate::{selector, terminal};
 struct TaskPart<'a> {
     summary: &'a TaskSummary,
     attempts: Vec<Attempt>,
+    claims: Vec<ClaimRow>,
 }
 
 /// Prints the report of a run.
@@ -29,7 +31,9 @@ pub(crate) async fn perform(
     let mut parts = Vec::new();
     for task in &summary.tasks {
         let attempts = store.closed_attempts(&run, &task.task.hash).await?;
-        parts.push(TaskPart { summary: task, attempts });
+        let mut claims = store.claims_of_run(&run).await?;
+        claims.retain(|claim| claim.task_hash == task.task.hash);
+        parts.push(TaskPart { summary: task, attempts, claims });
     }
     if json {
         terminal::json(&as_json(&summary, &parts));
@@ -88,7 +92,7 @@ fn overview_row(part: &TaskPart<'_>) -> String {
     let correct = part.attempts.iter().filter(|attempt| attempt.verdict.is_correct()).count();
     let best = part.best().map_or_else(
         || "none".to_owned(),
-        |best| format!("#{}, {}", best.seq, best.score().describe()),
+        |best| format!("#{}, {}", best.seq, words::score(best.score())),
     );
     format!("| {} | {} | {correct} | {best} |", part.summary.task.name, part.attempts.len())
 }
@@ -99,11 +103,17 @@ fn task_lines(part: &TaskPart<'_>) -> Vec<String> {
     ];
     lines.extend(part.attempts.iter().map(row));
     lines.push(String::new());
+    if !part.claims.is_empty() {
+        let claims = part.claims.iter().map(|claim| format!("- {}", cell(&words::of_row(claim))));
+        lines.push("Claims:\n".to_owned());
+        lines.extend(claims);
+        lines.push(String::new());
+    }
     let Some(best) = part.best() else {
         lines.push("No attempt is correct.".to_owned());
         return lines;
     };
-    lines.push(format!("Best: #{}, {}.", best.seq, best.score().describe()));
+    lines.push(format!("Best: #{}, {}.", best.seq, words::score(best.score())));
     if let Some(code) = &best.code {
         // A kernel's comment must not be able to end its fence and go on as the report.
         lines.push(format!(
@@ -137,7 +147,7 @@ fn state(summary: &RunSummary) -> String {
 fn row(attempt: &Attempt) -> String {
     let parent = attempt.parent.map_or_else(String::new, |seq| seq.to_string());
     let detail = if attempt.verdict.is_correct() {
-        attempt.score().describe()
+        words::score(attempt.score())
     } else {
         cell(attempt.verdict.detail.lines().next().unwrap_or_default())
     };
@@ -162,6 +172,7 @@ fn as_json(summary: &RunSummary, parts: &[TaskPart<'_>]) -> Value {
                 "task": part.summary.task.name,
                 "best": part.summary.best_seq,
                 "attempts": part.attempts.iter().map(attempt_json).collect::<Vec<_>>(),
+                "claims": part.claims.iter().map(words::as_json).collect::<Vec<_>>(),
             })
         })
         .collect();

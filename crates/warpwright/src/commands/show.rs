@@ -8,6 +8,7 @@ use pipeline::feedback::Feedback;
 use similar::TextDiff;
 use store::{AttemptRow, CallRow, CallState, RunId, RunTask, Store, StoreError};
 
+use crate::claims::words;
 use crate::cli::ShowArgs;
 use crate::commands::drive::attempt_line;
 use crate::commands::status::dollars;
@@ -99,8 +100,11 @@ async fn show_attempt(
     })?;
     let closed = store.closed_attempts(run, &task.hash).await?;
     let attempt = &detail.attempt;
+    let mut claims = store.claims_of_run(run).await?;
+    claims.retain(|claim| claim.attempt_id == attempt.id);
     if json {
-        return as_json(run, task, attempt, &detail.calls);
+        let claims: Vec<_> = claims.iter().map(words::as_json).collect();
+        return Ok(as_json(run, task, attempt, &detail.calls)?.with("claims", claims));
     }
     terminal::line(&terminal::plain(&format!("{} {}", task.name, attempt_line(attempt))));
     show_messages(attempt);
@@ -112,6 +116,13 @@ async fn show_attempt(
         show_findings(attempt, closed);
         show_gpu(closed);
         show_verdict(closed);
+    }
+    if let Some(promotion) = store.promotion(&attempt.id).await? {
+        section("hidden cases", &format!("{} {}", promotion.verdict, promotion.verdict.detail));
+    }
+    if !claims.is_empty() {
+        let claims: Vec<_> = claims.iter().map(words::of_row).collect();
+        section("claims", &claims.join("\n"));
     }
     Ok(Outcome::done().with("run", run.to_string()).with("task", task.name.clone()))
 }

@@ -3,6 +3,7 @@
 use pipeline::budget::Budget;
 use store::{Booking, RunRow, RunState, RunSummary, Store};
 
+use crate::claims::words;
 use crate::limits::RUNS_LISTED_MAX;
 use crate::outcome::Outcome;
 use crate::settings::{Places, RunSettings};
@@ -17,7 +18,12 @@ pub(crate) async fn perform(places: &Places, selector: Option<&str>) -> anyhow::
             let run = selector::resolve_run(&store, selector).await?;
             let summary = store.run_summary(&run).await?;
             show(&store, &summary);
-            Ok(with_numbers(Outcome::done(), &store, &summary))
+            let claims = store.claims_of_run(&run).await?;
+            for claim in &claims {
+                terminal::line(&format!("claim     {}", words::of_row(claim)));
+            }
+            let claims: Vec<_> = claims.iter().map(words::as_json).collect();
+            Ok(with_numbers(Outcome::done(), &store, &summary).with("claims", claims))
         }
     }
 }

@@ -21,12 +21,15 @@ class ProcessInfo(ctypes.Structure):
 
 def card_state(uuid, opened):
     try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-        handle = ctypes.c_void_p()
-        found = ctypes.byref(handle)
-        if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), found):
-            return None
+        return told_state(ctypes.CDLL("libnvidia-ml.so.1"), uuid, opened)
     except (OSError, AttributeError):
+        return None
+
+
+def told_state(nvml, uuid, opened):
+    handle = ctypes.c_void_p()
+    found = ctypes.byref(handle)
+    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), found):
         return None
 
     def number(kind, name, *arguments):

@@ -58,7 +58,7 @@ def main():
         message = json.loads(message)
         if "reap" in message:
             say(reaped(message["reap"], children))
-        elif torch.cuda.is_initialized():
+        elif has_opened_cuda(torch):
             say({"refused": "the server itself has opened a CUDA context"})
         else:
             pid = os.fork()
@@ -72,6 +72,19 @@ def main():
             os.close(fd)
     for pid in children:
         os.killpg(pid, signal.SIGKILL)
+
+
+def has_opened_cuda(torch):
+    """No child could use a driver that was initialised before its fork."""
+    if torch.cuda.is_initialized():
+        return True
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{fd}") == "/dev/nvidia-uvm":
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def receive(link):
@@ -160,6 +173,8 @@ def opened(torch, request, bulk):
     """A window with its context, stream and subject."""
     try:
         torch.cuda.init()
+        # The first tensor makes the context, which the driver's own calls need.
+        torch.empty(1, dtype=torch.uint8, device="cuda")
         stream = torch.cuda.Stream()
     except RuntimeError as error:
         raise NotAvailable(f"PyTorch has no use of the GPU: {error}") from error

@@ -1,0 +1,356 @@
+//! A claim with everything that a stranger needs to get it too.
+//!
+//! `manifest.json` says what is claimed, of what and under which conditions; beside it are the
+//! entries of the acceptance, the kernel, its plan and the files of its task. [`Bundle::check`]
+//! holds all of it against itself and names what was changed; only measuring again shows more.
+
+use std::collections::BTreeMap;
+
+use judge::{RunSeed, input_digest};
+use pipeline::acceptance::{
+    Claim, Conclusion, Entry, Protocol, Step, conclude, next_step, reviewed,
+};
+use pipeline::candidate::{Candidate, eval_key};
+use pipeline::digest::Digest;
+use pipeline::inputs::Distribution;
+use pipeline::reply::candidate_of_parts;
+use pipeline::task::Task;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::archive::seed;
+use crate::files::{pack_files, read_files, take, take_text};
+use crate::limits::BUNDLE_BYTES_MAX;
+
+/// Format version.
+const VERSION: u32 = 1;
+const MANIFEST: &str = "manifest.json";
+const ENTRIES: &str = "entries.json";
+const SOURCE: &str = "kernel.cu";
+const PLAN: &str = "plan.toml";
+const DIGEST: &str = "digest";
+const TASK: &str = "task/";
+/// Relative difference of two numbers that are the same but for another machine's last digits.
+const ALIKE: f64 = 1e-9;
+
+/// What is claimed, of what and under which conditions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Format version.
+    pub bundle: u32,
+    /// Id of the claim in the ledger that made it.
+    pub claim_id: String,
+    /// Version of the program that made it.
+    pub program: String,
+    pub task: String,
+    pub claim: Claim,
+    pub conclusion: Conclusion,
+    /// What a person wrote who let it pass; `None` where nobody had to.
+    pub review_note: Option<String>,
+    pub protocol: Protocol,
+    /// The acceptance's seed, 64 hexadecimal digits.
+    pub seed: String,
+    /// What is drawn from it for the public cases.
+    pub inputs: Vec<InputDigest>,
+    pub tunables: BTreeMap<String, i64>,
+    pub hashes: Hashes,
+    pub device_model: String,
+    /// UUID and driver of each card that was used.
+    pub cards: Vec<Card>,
+    /// Process tree and start of the acceptance, µs UTC.
+    pub process: String,
+    pub started_us: i64,
+    /// Head of the run's chain of events just before the claim.
+    pub chain_head: Digest,
+}
+
+/// A card that windows were measured on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    pub uuid: String,
+    pub driver: String,
+}
+
+/// Identities of what was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hashes {
+    pub source: Digest,
+    pub plan: Digest,
+    pub candidate: Digest,
+    /// Of the normalised PTX.
+    pub ptx: String,
+    pub cubin: String,
+    pub task: Digest,
+    pub judge: String,
+    pub toolchain_id: String,
+    pub eval_key: Digest,
+}
+
+/// The inputs of one public case under one distribution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InputDigest {
+    pub case: String,
+    pub distribution: Distribution,
+    pub digest: Digest,
+}
+
+/// A bundle as it was read or is to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bundle {
+    pub manifest: Manifest,
+    pub entries: Vec<Entry>,
+    pub source: String,
+    pub plan: String,
+    pub task_files: BTreeMap<String, Vec<u8>>,
+    /// Over everything in it.
+    pub digest: Digest,
+}
+
+/// What a bundle holds, held against itself.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    pub task: Task,
+    pub candidate: Candidate,
+}
+
+/// Digests of the inputs that a seed gives for the public cases.
+///
+/// # Errors
+/// A case without a size, in words.
+pub fn expected_inputs(task: &Task, seed: &RunSeed) -> Result<Vec<InputDigest>, String> {
+    let mut inputs = Vec::new();
+    for case in &task.spec.cases {
+        for distribution in Distribution::search_pair(&task.spec.family) {
+            let master = seed.master(&case.name, 0);
+            let digest = input_digest(task, &case.dims, distribution, &master)?;
+            inputs.push(InputDigest { case: case.name.clone(), distribution, digest });
+        }
+    }
+    Ok(inputs)
+}
+
+impl Manifest {
+    /// The format that this program writes.
+    pub const VERSION: u32 = VERSION;
+}
+
+impl Bundle {
+    /// Packs it, with its digest; `private` is what must not leave this machine, by name.
+    ///
+    /// # Errors
+    /// Values that do not serialise, and anything private in it, in words.
+    pub fn pack(&self, private: &[(String, String)]) -> Result<Vec<u8>, String> {
+        let mut files = self.files()?;
+        for (name, bytes) in &files {
+            let text = String::from_utf8_lossy(bytes);
+            if let Some((what, _)) = private.iter().find(|(_, it)| has_word(&text, it)) {
+                return Err(format!("`{name}` holds {what}, which must not leave this machine"));
+            }
+        }
+        let digest = digest_of(&files);
+        files.insert(DIGEST.to_owned(), digest.as_str().as_bytes().to_vec());
+        pack_files(files.iter().map(|(name, bytes)| (name.clone(), bytes.as_slice())))
+    }
+
+    /// Everything but the digest, by name.
+    fn files(&self) -> Result<BTreeMap<String, Vec<u8>>, String> {
+        let json = |value: Result<Vec<u8>, serde_json::Error>| value.map_err(|e| e.to_string());
+        let mut files = BTreeMap::from([
+            (MANIFEST.to_owned(), json(serde_json::to_vec_pretty(&self.manifest))?),
+            (ENTRIES.to_owned(), json(serde_json::to_vec(&self.entries))?),
+            (SOURCE.to_owned(), self.source.clone().into_bytes()),
+            (PLAN.to_owned(), self.plan.clone().into_bytes()),
+        ]);
+        let task = self.task_files.iter();
+        files.extend(task.map(|(name, bytes)| (format!("{TASK}{name}"), bytes.clone())));
+        Ok(files)
+    }
+
+    /// Unpacks a bundle, without holding it against itself.
+    ///
+    /// # Errors
+    /// Anything that is not exactly a bundle of this version, in words.
+    pub fn unpack(bytes: &[u8]) -> Result<(Self, Digest), String> {
+        let mut files = read_files(bytes, BUNDLE_BYTES_MAX)?;
+        let stated = Digest::from(take_text(&mut files, DIGEST)?);
+        let digest = digest_of(&files);
+        let manifest = take(&mut files, MANIFEST)?;
+        check_version(&manifest)?;
+        let manifest =
+            serde_json::from_slice(&manifest).map_err(|error| format!("{MANIFEST}: {error}"))?;
+        let entries = take(&mut files, ENTRIES)?;
+        let entries =
+            serde_json::from_slice(&entries).map_err(|error| format!("{ENTRIES}: {error}"))?;
+        let source = take_text(&mut files, SOURCE)?;
+        let plan = take_text(&mut files, PLAN)?;
+        let mut task_files = BTreeMap::new();
+        for (name, content) in files {
+            let inside = name.strip_prefix(TASK);
+            let inside = inside.ok_or_else(|| format!("`{name}` does not belong into a bundle"))?;
+            task_files.insert(inside.to_owned(), content);
+        }
+        Ok((Self { manifest, entries, source, plan, task_files, digest }, stated))
+    }
+
+    /// Reads a bundle and holds it against itself.
+    ///
+    /// # Errors
+    /// Names what was changed.
+    pub fn read(bytes: &[u8]) -> Result<(Self, Checked), String> {
+        let (bundle, stated) = Self::unpack(bytes)?;
+        let checked = bundle.check()?;
+        if stated != bundle.digest {
+            return Err("something in it was changed: its digest is another one".to_owned());
+        }
+        Ok((bundle, checked))
+    }
+
+    /// Holds everything in it against everything else.
+    ///
+    /// # Errors
+    /// Names what was changed.
+    pub fn check(&self) -> Result<Checked, String> {
+        let (manifest, hashes) = (&self.manifest, &self.manifest.hashes);
+        let changed = |what: &str, why: &str| Err(format!("the {what} was changed: {why}"));
+        let task = Task::from_files(&self.task_files).map_err(|error| error.to_string())?;
+        if task.hash != hashes.task || task.spec.name != manifest.task {
+            return changed("task", "its files do not have the hash of the claim's task");
+        }
+        if Digest::of_bytes(self.source.as_bytes()) != hashes.source {
+            return changed("source", "it does not have the hash in the manifest");
+        }
+        if Digest::of_bytes(self.plan.as_bytes()) != hashes.plan {
+            return changed("plan", "it does not have the hash in the manifest");
+        }
+        let candidate = candidate_of_parts(&self.source, &self.plan, &task.signature())
+            .map_err(|malformed| malformed.to_string())?;
+        if candidate.id() != hashes.candidate {
+            return changed("source or plan", "together they are another candidate");
+        }
+        let verdict_hash = candidate.plan.verdict_hash(&manifest.tunables);
+        let device = &manifest.device_model;
+        let key = eval_key(&hashes.ptx, &verdict_hash, &hashes.task, device, &hashes.judge);
+        if key != hashes.eval_key {
+            return changed("program", "PTX, launch, task, GPU and judge are not those measured");
+        }
+        let seed = seed(&manifest.seed)?;
+        if expected_inputs(&task, &seed)? != manifest.inputs {
+            return changed("seed", "it gives other inputs than the ones in the manifest");
+        }
+        self.check_claim()?;
+        Ok(Checked { task, candidate })
+    }
+
+    /// The claim must follow from the entries.
+    fn check_claim(&self) -> Result<(), String> {
+        let Manifest { protocol, claim, conclusion, review_note, .. } = &self.manifest;
+        if next_step(protocol, &self.entries) != Step::Done {
+            return Err("entries were taken out: the acceptance is not complete".to_owned());
+        }
+        let found = conclude(protocol, &self.entries);
+        if !alike(&as_value(&found)?, &as_value(conclusion)?) {
+            return Err(
+                "a time was changed: the conclusion does not follow from the entries".into()
+            );
+        }
+        let follows = match review_note {
+            Some(note) => reviewed(protocol, &self.entries, note),
+            None => found.claim,
+        };
+        let Some(follows) = follows else {
+            return Err("the claim was changed: its entries make none".to_owned());
+        };
+        if alike(&as_value(&follows)?, &as_value(claim)?) {
+            return Ok(());
+        }
+        Err("the claim was changed: it does not follow from the entries".to_owned())
+    }
+}
+
+fn check_version(manifest: &[u8]) -> Result<(), String> {
+    let value: Value =
+        serde_json::from_slice(manifest).map_err(|error| format!("{MANIFEST}: {error}"))?;
+    if value["bundle"] == VERSION {
+        return Ok(());
+    }
+    Err(format!("it has format {}; this program reads {VERSION}", value["bundle"]))
+}
+
+fn digest_of(files: &BTreeMap<String, Vec<u8>>) -> Digest {
+    let parts: Vec<&[u8]> =
+        files.iter().flat_map(|(name, bytes)| [name.as_bytes(), bytes.as_slice()]).collect();
+    Digest::of_parts("bundle", &parts)
+}
+
+fn as_value(value: &impl Serialize) -> Result<Value, String> {
+    serde_json::to_value(value).map_err(|error| error.to_string())
+}
+
+/// Equal but for the last digits of numbers, which differ between machines.
+fn alike(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(x), Value::Number(y)) => match (x.as_f64(), y.as_f64()) {
+            (Some(x), Some(y)) => (x - y).abs() <= ALIKE * x.abs().max(y.abs()).max(1.0),
+            (Some(_) | None, _) => x == y,
+        },
+        (Value::Array(x), Value::Array(y)) => {
+            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| alike(x, y))
+        }
+        (Value::Object(x), Value::Object(y)) => {
+            let same = |(name, x): (&String, &Value)| y.get(name).is_some_and(|y| alike(x, y));
+            x.len() == y.len() && x.iter().all(same)
+        }
+        _ => a == b,
+    }
+}
+
+/// True when `text` holds `word` as a word of its own.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    !word.is_empty()
+        && text.match_indices(word).any(|(at, found)| {
+            let before = text[..at].chars().next_back();
+            let after = text[at + found.len()..].chars().next();
+            !before.is_some_and(is_word) && !after.is_some_and(is_word)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{alike, has_word};
+
+    #[test]
+    fn numbers_may_differ_in_their_last_digits_and_nothing_else_may() {
+        let value = json!({ "a": [1.0, "x"], "b": 1000.0 });
+        for (other, same) in [
+            (json!({ "a": [1.000_000_000_000_1, "x"], "b": 1000.0 }), true),
+            (json!({ "a": [1.000_1, "x"], "b": 1000.0 }), false),
+            (json!({ "a": [1.0, "y"], "b": 1000.0 }), false),
+            (json!({ "a": [1.0, "x", 2], "b": 1000.0 }), false),
+            (json!({ "a": [1.0, "x"], "b": 1000.0, "c": 1 }), false),
+            (json!({ "a": [1.0, "x"], "b": null }), false),
+        ] {
+            assert_eq!(alike(&value, &other), same, "{other}");
+        }
+    }
+
+    #[test]
+    fn private_words_are_found_as_words() {
+        for (text, found) in [
+            ("ran on build-box-7", true),
+            ("/mnt/build-box-7/x", true),
+            ("build-box-72", false),
+            ("rebuild-box-7", false),
+            ("", false),
+        ] {
+            assert_eq!(has_word(text, "build-box-7"), found, "{text}");
+        }
+        assert!(!has_word("anything", ""));
+    }
+}

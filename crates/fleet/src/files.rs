@@ -1,0 +1,85 @@
+//! Files in one compressed archive, as everything travels here.
+//!
+//! Reading checks everything, sizes included: an archive can hold anything.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Component, Path};
+
+use crate::limits::{JOB_FILES_MAX, ZSTD_LEVEL};
+
+/// Packs files; equal files in equal order give equal bytes.
+///
+/// # Errors
+/// Names that an archive cannot hold, in words.
+pub(crate) fn pack_files<'a>(
+    files: impl Iterator<Item = (String, &'a [u8])>,
+) -> Result<Vec<u8>, String> {
+    let encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL).map_err(|e| e.to_string())?;
+    let mut archive = tar::Builder::new(encoder);
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o600);
+        archive.append_data(&mut header, name, bytes).map_err(|error| error.to_string())?;
+    }
+    let encoder = archive.into_inner().map_err(|error| error.to_string())?;
+    encoder.finish().map_err(|error| error.to_string())
+}
+
+/// Reads plain files of at most `bytes_max` bytes together.
+///
+/// # Errors
+/// Anything else, in words.
+pub(crate) fn read_files(
+    bytes: &[u8],
+    bytes_max: u64,
+) -> Result<BTreeMap<String, Vec<u8>>, String> {
+    let decoder = zstd::Decoder::new(bytes).map_err(|error| error.to_string())?;
+    // One byte more than is allowed shows that there is more.
+    let mut archive = tar::Archive::new(decoder.take(bytes_max + 1));
+    let mut files = BTreeMap::new();
+    let mut total = 0u64;
+    for entry in archive.entries().map_err(|error| error.to_string())? {
+        let mut entry = entry.map_err(|error| error.to_string())?;
+        let path = entry.path().map_err(|error| error.to_string())?.into_owned();
+        let name = safe_name(&path).ok_or_else(|| format!("`{}` is no name", path.display()))?;
+        if !entry.header().entry_type().is_file() {
+            return Err(format!("`{name}` is not a plain file"));
+        }
+        total = total.saturating_add(entry.size());
+        if total > bytes_max || files.len() >= JOB_FILES_MAX {
+            return Err("it is too large".to_owned());
+        }
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).map_err(|error| error.to_string())?;
+        if files.insert(name.clone(), content).is_some() {
+            return Err(format!("`{name}` is in it twice"));
+        }
+    }
+    Ok(files)
+}
+
+fn safe_name(path: &Path) -> Option<String> {
+    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    path.to_str().filter(|name| plain && !name.is_empty()).map(str::to_owned)
+}
+
+/// Takes a file out.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn take(files: &mut BTreeMap<String, Vec<u8>>, name: &str) -> Result<Vec<u8>, String> {
+    files.remove(name).ok_or_else(|| format!("it has no `{name}`"))
+}
+
+/// As [`take`], for a text.
+///
+/// # Errors
+/// There is none, or it is not UTF-8.
+pub(crate) fn take_text(
+    files: &mut BTreeMap<String, Vec<u8>>,
+    name: &str,
+) -> Result<String, String> {
+    String::from_utf8(take(files, name)?).map_err(|_| format!("`{name}` is not UTF-8 text"))
+}

@@ -1,0 +1,106 @@
+//! Claims after they were made: read, looked at again, confirmed, withdrawn; and what a person
+//! decides.
+
+use pipeline::acceptance::Claim;
+use serde_json::json;
+
+use crate::acceptances::make_claim;
+use crate::error::StoreError;
+use crate::open::Store;
+use crate::tables::{acceptance, claim, event, review};
+use crate::{AcceptanceId, ClaimId, ClaimRow, Decision, NewCheck, Result, ReviewRow, RunId};
+
+impl Store {
+    /// Every claim, newest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn claims(&self) -> Result<Vec<ClaimRow>> {
+        claim::with_prefix(&mut *self.read().await?, "").await
+    }
+
+    /// The claims of a run, newest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn claims_of_run(&self, run: &RunId) -> Result<Vec<ClaimRow>> {
+        claim::of_run(&mut *self.read().await?, run).await
+    }
+
+    /// The claim with this id, or with an id that begins so.
+    ///
+    /// # Errors
+    /// No claim, or more than one.
+    pub async fn claim(&self, selector: &str) -> Result<ClaimRow> {
+        let mut found = claim::with_prefix(&mut *self.read().await?, selector).await?;
+        let unknown = || StoreError::UnknownClaim { selector: selector.to_owned() };
+        if selector.is_empty() || found.len() > 1 {
+            return Err(unknown());
+        }
+        found.pop().ok_or_else(unknown)
+    }
+
+    /// Stores a look at a claim again, and what becomes of the claim.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub async fn record_check(&self, new: &NewCheck<'_>) -> Result<()> {
+        let mut work = self.write().await?;
+        let looked = acceptance::get(work.connection(), new.acceptance).await?;
+        claim::insert_check(&mut work, new).await?;
+        let body = json!({
+            "acceptance": new.acceptance.as_str(), "claim": new.claim.map(ClaimId::as_str),
+            "bundle": new.bundle, "outcome": new.outcome.name(), "detail": new.detail,
+        });
+        event::append(&mut work, &looked.run_id, "claim_checked", &body).await?;
+        if let (Some(id), Some(state)) = (new.claim, new.becomes) {
+            let mut rows = claim::with_prefix(work.connection(), id.as_str()).await?;
+            let unknown = || StoreError::UnknownClaim { selector: id.to_string() };
+            let row = rows.pop().ok_or_else(unknown)?;
+            claim::set_state(&mut work, id, state, new.detail).await?;
+            let body = json!({
+                "claim": id.as_str(), "state": state.name(), "why": new.detail,
+                "acceptance": new.acceptance.as_str(),
+            });
+            event::append(&mut work, &row.run_id, "claim_changed", &body).await?;
+        }
+        work.commit().await
+    }
+
+    /// Everything that waits for a person or waited, newest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn reviews(&self) -> Result<Vec<ReviewRow>> {
+        review::all(&mut *self.read().await?).await
+    }
+
+    /// Stores what a person decided, and the claim that follows from it.
+    ///
+    /// # Errors
+    /// Nothing that waits under this id.
+    pub async fn decide_review(
+        &self,
+        id: &AcceptanceId,
+        decision: Decision,
+        note: &str,
+        claimed: Option<&Claim>,
+    ) -> Result<Option<ClaimId>> {
+        let mut work = self.write().await?;
+        let row = acceptance::get(work.connection(), id).await?;
+        if !review::decide(&mut work, id, decision, note).await? {
+            let why = format!("nothing of acceptance {id} waits for a decision");
+            return Err(StoreError::Unstorable { what: "a decision", why });
+        }
+        let body = json!({
+            "acceptance": id.as_str(), "decision": decision.name(), "note": note,
+        });
+        event::append(&mut work, &row.run_id, "review_decided", &body).await?;
+        let made = match claimed {
+            Some(claimed) => Some(make_claim(&mut work, &row, claimed).await?),
+            None => None,
+        };
+        work.commit().await?;
+        Ok(made)
+    }
+}

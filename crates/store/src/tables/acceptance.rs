@@ -1,0 +1,236 @@
+//! Tables `acceptance`, `acceptance_seed` and `acceptance_entry`: full protocols, step by step.
+
+use pipeline::acceptance::{Conclusion, Entry, Protocol};
+use pipeline::digest::Digest;
+use pipeline::verdict::Reason;
+use sqlx::SqliteConnection;
+
+use super::{artifact, of_json, of_name, to_json, to_u32, window};
+use crate::error::StoreError;
+use crate::open::Work;
+use crate::{
+    AcceptanceId, AcceptanceRow, AttemptId, ClaimId, NewAcceptance, Purpose, Result, RunId,
+};
+
+/// Stores a new acceptance with its seed; returns the hash of its protocol.
+pub(crate) async fn insert(
+    work: &mut Work,
+    id: &AcceptanceId,
+    variant: &Digest,
+    device_id: &str,
+    new: &NewAcceptance<'_>,
+) -> Result<Digest> {
+    let protocol = to_json("the protocol", new.protocol)?;
+    let protocol = artifact::put(work, protocol.as_bytes()).await?;
+    let query = "INSERT INTO acceptance
+                 (id, attempt_id, variant_id, eval_key, purpose, of_claim, protocol, judge_hash,
+                  toolchain_id, device_id, process, state, started_us, origin, ptx_hash,
+                  cubin_hash)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'running', $12, $13, $14,
+                     $15)";
+    sqlx::query(query)
+        .bind(id.as_str())
+        .bind(new.attempt.as_str())
+        .bind(variant.as_str())
+        .bind(new.eval_key.as_str())
+        .bind(new.purpose.name())
+        .bind(new.of_claim.map(ClaimId::as_str))
+        .bind(protocol.as_str())
+        .bind(new.judge_hash)
+        .bind(new.toolchain_id)
+        .bind(device_id)
+        .bind(new.process)
+        .bind(work.now_us)
+        .bind(work.origin.to_string())
+        .bind(new.ptx_hash)
+        .bind(new.cubin_hash)
+        .execute(work.connection())
+        .await?;
+    let query = "INSERT INTO acceptance_seed (acceptance_id, seed, created_us, origin)
+                 VALUES ($1, $2, $3, $4)";
+    sqlx::query(query)
+        .bind(id.as_str())
+        .bind(new.seed)
+        .bind(work.now_us)
+        .bind(work.origin.to_string())
+        .execute(work.connection())
+        .await?;
+    Ok(protocol)
+}
+
+/// Stores entry number `position`, a window also as its own row; returns the entry's hash.
+pub(crate) async fn insert_entry(
+    work: &mut Work,
+    id: &AcceptanceId,
+    position: u32,
+    entry: &Entry,
+) -> Result<Digest> {
+    let json = to_json("an entry", entry)?;
+    let hash = artifact::put(work, json.as_bytes()).await?;
+    let query = "INSERT INTO acceptance_entry
+                 (acceptance_id, position, kind, entry, created_us, origin)
+                 VALUES ($1, $2, $3, $4, $5, $6)";
+    sqlx::query(query)
+        .bind(id.as_str())
+        .bind(position)
+        .bind(kind_of(entry))
+        .bind(hash.as_str())
+        .bind(work.now_us)
+        .bind(work.origin.to_string())
+        .execute(work.connection())
+        .await?;
+    match entry {
+        Entry::Window(record) => window::insert(work, id, position, record).await?,
+        Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Checked { .. } | Entry::Pilot(_) => {}
+    }
+    Ok(hash)
+}
+
+/// What an entry is, in a word.
+pub(crate) fn kind_of(entry: &Entry) -> &'static str {
+    match entry {
+        Entry::Rebuilt { .. } => "rebuilt",
+        Entry::Trials(_) => "trials",
+        Entry::Checked { .. } => "checked",
+        Entry::Pilot(_) => "pilot",
+        Entry::Window(_) => "window",
+    }
+}
+
+/// Stores the end; returns the hash of the conclusion.
+pub(crate) async fn end(
+    work: &mut Work,
+    id: &AcceptanceId,
+    conclusion: &Conclusion,
+) -> Result<Digest> {
+    let json = to_json("the conclusion", conclusion)?;
+    let hash = artifact::put(work, json.as_bytes()).await?;
+    let query = "UPDATE acceptance SET state = 'ended', kind = $2, reason = $3, conclusion = $4,
+                 ended_us = $5 WHERE id = $1";
+    sqlx::query(query)
+        .bind(id.as_str())
+        .bind(conclusion.verdict.kind.name())
+        .bind(conclusion.verdict.reason.map(Reason::code))
+        .bind(hash.as_str())
+        .bind(work.now_us)
+        .execute(work.connection())
+        .await?;
+    Ok(hash)
+}
+
+#[derive(sqlx::FromRow)]
+struct Stored {
+    id: String,
+    run_id: String,
+    attempt_id: String,
+    purpose: String,
+    of_claim: Option<String>,
+    protocol: String,
+    eval_key: String,
+    ptx_hash: String,
+    cubin_hash: String,
+    judge_hash: String,
+    toolchain_id: String,
+    device_model: String,
+    process: String,
+    conclusion: Option<String>,
+    started_us: i64,
+    ended_us: Option<i64>,
+}
+
+const SELECT: &str = "SELECT acceptance.*, attempt.run_id, device.model AS device_model
+                      FROM acceptance JOIN attempt ON attempt.id = acceptance.attempt_id
+                      JOIN device ON device.id = acceptance.device_id";
+
+impl Stored {
+    async fn row(self, connection: &mut SqliteConnection) -> Result<AcceptanceRow> {
+        let protocol: Protocol =
+            of_json("a protocol", &artifact::text(connection, &self.protocol).await?)?;
+        let conclusion = match &self.conclusion {
+            Some(hash) => Some(of_json("a conclusion", &artifact::text(connection, hash).await?)?),
+            None => None,
+        };
+        Ok(AcceptanceRow {
+            id: AcceptanceId::from(self.id),
+            run_id: RunId::from(self.run_id),
+            attempt_id: AttemptId::from(self.attempt_id),
+            purpose: of_name("purpose", &self.purpose, Purpose::from_name(&self.purpose))?,
+            of_claim: self.of_claim.map(ClaimId::from),
+            protocol,
+            eval_key: Digest::from(self.eval_key),
+            ptx_hash: self.ptx_hash,
+            cubin_hash: self.cubin_hash,
+            judge_hash: self.judge_hash,
+            toolchain_id: self.toolchain_id,
+            device_model: self.device_model,
+            process: self.process,
+            conclusion,
+            started_us: self.started_us,
+            ended_us: self.ended_us,
+        })
+    }
+}
+
+/// The acceptance with this id.
+pub(crate) async fn get(
+    connection: &mut SqliteConnection,
+    id: &AcceptanceId,
+) -> Result<AcceptanceRow> {
+    let query = format!("{SELECT} WHERE acceptance.id = $1");
+    let stored: Option<Stored> = sqlx::query_as(sqlx::AssertSqlSafe(query))
+        .bind(id.as_str())
+        .fetch_optional(&mut *connection)
+        .await?;
+    let unknown = || StoreError::UnknownClaim { selector: id.to_string() };
+    stored.ok_or_else(unknown)?.row(connection).await
+}
+
+/// The acceptances of a program, oldest first.
+pub(crate) async fn of_key(
+    connection: &mut SqliteConnection,
+    key: &Digest,
+) -> Result<Vec<AcceptanceRow>> {
+    let query = format!("{SELECT} WHERE acceptance.eval_key = $1 ORDER BY acceptance.rowid");
+    let stored: Vec<Stored> = sqlx::query_as(sqlx::AssertSqlSafe(query))
+        .bind(key.as_str())
+        .fetch_all(&mut *connection)
+        .await?;
+    let mut rows = Vec::new();
+    for stored in stored {
+        rows.push(stored.row(connection).await?);
+    }
+    Ok(rows)
+}
+
+/// How many entries an acceptance has.
+pub(crate) async fn entry_count(
+    connection: &mut SqliteConnection,
+    id: &AcceptanceId,
+) -> Result<u32> {
+    let query = "SELECT count(*) FROM acceptance_entry WHERE acceptance_id = $1";
+    let count = sqlx::query_scalar(query).bind(id.as_str()).fetch_one(connection).await?;
+    to_u32("a number of entries", count)
+}
+
+/// The entries of an acceptance, in their order.
+pub(crate) async fn entries(
+    connection: &mut SqliteConnection,
+    id: &AcceptanceId,
+) -> Result<Vec<Entry>> {
+    let query = "SELECT entry FROM acceptance_entry WHERE acceptance_id = $1 ORDER BY position";
+    let hashes: Vec<String> =
+        sqlx::query_scalar(query).bind(id.as_str()).fetch_all(&mut *connection).await?;
+    let mut entries = Vec::new();
+    for hash in hashes {
+        entries.push(of_json("an entry", &artifact::text(connection, &hash).await?)?);
+    }
+    Ok(entries)
+}
+
+/// The secret that an acceptance drew its inputs from.
+pub(crate) async fn seed(connection: &mut SqliteConnection, id: &AcceptanceId) -> Result<String> {
+    let query = "SELECT seed FROM acceptance_seed WHERE acceptance_id = $1";
+    let seed: Option<String> =
+        sqlx::query_scalar(query).bind(id.as_str()).fetch_optional(connection).await?;
+    seed.ok_or_else(|| StoreError::damaged(format!("acceptance {id} has no seed")))
+}

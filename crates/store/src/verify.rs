@@ -1,0 +1,324 @@
+//! Whether anybody changed something: chains of events, and every row that wrote itself into one.
+//!
+//! [`RULES`] says for each kind of event which columns it vouches for; [`COUNTS`] says how many
+//! rows there may be. Artifacts are checked against their hashes.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, SqliteConnection};
+
+use crate::acceptances::seed_hash;
+use crate::limits::EVENTS_AT_ONCE;
+use crate::open::Store;
+use crate::tables::{acceptance, artifact, event, run, window};
+use crate::{AcceptanceId, Chain, Misfit, Result, RunId, StoreError};
+
+/// The rows that an event of one kind vouches for.
+struct Rule {
+    kind: &'static str,
+    /// Field of the event's body that names the row.
+    key: &'static str,
+    /// One row with one JSON object, whose fields are those of the body.
+    row: &'static str,
+}
+
+/// `$1` is the key, `$2` the body, for rows that have a key of two parts.
+const RULES: &[Rule] = &[
+    Rule {
+        kind: "replied",
+        key: "call",
+        row: "SELECT json_object('reply', reply, 'cost_nusd', cost_nusd, 'model', reply_model,
+              'finish_reason', finish_reason) FROM call WHERE id = $1",
+    },
+    Rule {
+        kind: "parsed",
+        key: "attempt",
+        row: "SELECT json_object('candidate', candidate_id, 'variant', variant_id, 'plan', plan,
+              'source', (SELECT source FROM candidate WHERE candidate.id = candidate_id))
+              FROM attempt WHERE id = $1",
+    },
+    Rule {
+        kind: "built",
+        key: "attempt",
+        row: "SELECT json_object('build', id, 'facts', facts, 'diagnostics', diagnostics,
+              'log', log, 'ptx', ptx, 'cubin', cubin) FROM build WHERE attempt_id = $1",
+    },
+    Rule { kind: "judged", key: "attempt", row: JUDGED },
+    Rule { kind: "promoted", key: "attempt", row: JUDGED },
+    Rule {
+        kind: "closed",
+        key: "attempt",
+        row: "SELECT json_object('verdict', json_object('kind', kind, 'reason', reason,
+              'detail', detail)) FROM attempt WHERE id = $1",
+    },
+    Rule {
+        kind: "acceptance_started",
+        key: "acceptance",
+        row: "SELECT json_object('attempt', attempt_id, 'variant', variant_id, 'purpose', purpose,
+              'of_claim', of_claim, 'protocol', protocol, 'eval_key', eval_key,
+              'ptx_hash', ptx_hash, 'cubin_hash', cubin_hash, 'judge', judge_hash,
+              'toolchain', toolchain_id, 'device', device_id,
+              'process', process) FROM acceptance WHERE id = $1",
+    },
+    Rule {
+        kind: "acceptance_entry",
+        key: "acceptance",
+        row: "SELECT json_object('kind', kind, 'entry', entry) FROM acceptance_entry
+              WHERE acceptance_id = $1 AND position = json_extract($2, '$.position')",
+    },
+    Rule {
+        kind: "acceptance_ended",
+        key: "acceptance",
+        row: "SELECT json_object('kind', kind, 'reason', reason, 'conclusion', conclusion)
+              FROM acceptance WHERE id = $1",
+    },
+    Rule {
+        kind: "claimed",
+        key: "claim",
+        row: "SELECT json_object('acceptance', acceptance_id, 'hash', claim,
+              'chain_head', chain_head, 'baseline', baseline) FROM claim WHERE id = $1",
+    },
+    Rule {
+        kind: "claim_checked",
+        key: "acceptance",
+        row: "SELECT json_object('claim', claim_id, 'bundle', bundle, 'outcome', outcome,
+              'detail', detail) FROM claim_check WHERE acceptance_id = $1",
+    },
+    Rule {
+        kind: "review_opened",
+        key: "acceptance",
+        row: "SELECT json_object('suspicion', suspicion, 'detail', detail)
+              FROM review WHERE acceptance_id = $1",
+    },
+    Rule {
+        kind: "review_decided",
+        key: "acceptance",
+        row: "SELECT json_object('decision', decision, 'note', note)
+              FROM review WHERE acceptance_id = $1",
+    },
+];
+
+const JUDGED: &str = "SELECT json_object('eval_key', eval_key, 'report', report,
+    'verdict', json_object('kind', kind, 'reason', reason, 'detail', detail)) FROM evaluation
+    WHERE attempt_id = $1 AND stage = json_extract($2, '$.stage')";
+
+/// How many rows of a run there may be: as many as events of these kinds.
+const COUNTS: &[(&[&str], &str)] = &[
+    (&["parsed"], "SELECT count(*) FROM attempt WHERE run_id = $1 AND candidate_id IS NOT NULL"),
+    (&["closed"], "SELECT count(*) FROM attempt WHERE run_id = $1 AND state = 'closed'"),
+    (
+        &["built"],
+        "SELECT count(*) FROM build JOIN attempt ON attempt.id = attempt_id
+                  WHERE run_id = $1",
+    ),
+    (
+        &["judged", "promoted"],
+        "SELECT count(*) FROM evaluation JOIN attempt
+                               ON attempt.id = attempt_id WHERE run_id = $1",
+    ),
+    (
+        &["acceptance_started"],
+        "SELECT count(*) FROM acceptance JOIN attempt
+                               ON attempt.id = attempt_id WHERE run_id = $1",
+    ),
+    (
+        &["acceptance_ended"],
+        "SELECT count(*) FROM acceptance JOIN attempt
+                             ON attempt.id = attempt_id
+                             WHERE run_id = $1 AND acceptance.state = 'ended'",
+    ),
+    (
+        &["acceptance_entry"],
+        "SELECT count(*) FROM acceptance_entry JOIN acceptance
+                             ON acceptance.id = acceptance_id JOIN attempt
+                             ON attempt.id = attempt_id WHERE run_id = $1",
+    ),
+    (
+        &["claimed"],
+        "SELECT count(*) FROM claim JOIN acceptance ON acceptance.id = acceptance_id
+                    JOIN attempt ON attempt.id = attempt_id WHERE run_id = $1",
+    ),
+    (
+        &["claim_checked"],
+        "SELECT count(*) FROM claim_check JOIN acceptance
+                          ON acceptance.id = acceptance_id JOIN attempt
+                          ON attempt.id = attempt_id WHERE run_id = $1",
+    ),
+    (
+        &["review_opened"],
+        "SELECT count(*) FROM review JOIN acceptance
+                          ON acceptance.id = acceptance_id JOIN attempt
+                          ON attempt.id = attempt_id WHERE run_id = $1",
+    ),
+    (
+        &["review_decided"],
+        "SELECT count(*) FROM review JOIN acceptance
+                           ON acceptance.id = acceptance_id JOIN attempt
+                           ON attempt.id = attempt_id
+                           WHERE run_id = $1 AND decision IS NOT NULL",
+    ),
+];
+
+/// Fields of a body that hold the hash of an artifact.
+const ARTIFACTS: [&str; 14] = [
+    "reply",
+    "source",
+    "plan",
+    "facts",
+    "diagnostics",
+    "log",
+    "ptx",
+    "cubin",
+    "report",
+    "protocol",
+    "entry",
+    "conclusion",
+    "hash",
+    "http_log",
+];
+
+impl Store {
+    /// Follows the chain of a run, and compares every row that is written into it with its event.
+    ///
+    /// # Errors
+    /// An unknown run; what does not fit is a value.
+    pub async fn verify_run(&self, id: &RunId) -> Result<std::result::Result<Chain, Misfit>> {
+        let mut tx = self.read().await?;
+        let chain = event::verify(&mut tx, id).await?;
+        if let Chain::Broken { seq } = chain {
+            let what = format!("event {seq} was changed or is missing");
+            return Ok(Err(Misfit { run: id.clone(), seq: Some(seq), what }));
+        }
+        let mut counts = BTreeMap::new();
+        let mut states = BTreeMap::new();
+        let mut seq = 0;
+        loop {
+            let page = event::bodies(&mut tx, id, seq).await?;
+            for (kind, body) in &page {
+                seq += 1;
+                *counts.entry(kind.clone()).or_insert(0i64) += 1;
+                let parsed: Value = serde_json::from_str(body).unwrap_or_default();
+                if kind == "claim_changed" || kind == "claimed" {
+                    let state = parsed["state"].as_str().unwrap_or("claimed").to_owned();
+                    let claim = parsed["claim"].as_str().unwrap_or_default().to_owned();
+                    states.insert(claim, state);
+                }
+                if let Some(what) = misfit(&mut tx, kind, &parsed, body).await? {
+                    return Ok(Err(Misfit { run: id.clone(), seq: Some(seq), what }));
+                }
+            }
+            if (page.len() as i64) < EVENTS_AT_ONCE {
+                break;
+            }
+        }
+        let stray = stray_rows(&mut tx, id, &counts).await?;
+        let what = match stray {
+            Some(what) => Some(what),
+            None => changed_state(&mut tx, &states).await?,
+        };
+        Ok(match what {
+            Some(what) => Err(Misfit { run: id.clone(), seq: None, what }),
+            None => Ok(chain),
+        })
+    }
+}
+
+/// What of the rows that an event vouches for does not fit it.
+async fn misfit(
+    connection: &mut SqliteConnection,
+    kind: &str,
+    body: &Value,
+    text: &str,
+) -> Result<Option<String>> {
+    if let Some(rule) = RULES.iter().find(|rule| rule.kind == kind) {
+        let key = body[rule.key].as_str().unwrap_or_default();
+        let row: Option<String> = sqlx::query_scalar(rule.row)
+            .bind(key)
+            .bind(text)
+            .fetch_optional(&mut *connection)
+            .await?;
+        let Some(row) = row else { return Ok(Some(format!("the row of `{kind}` is missing"))) };
+        let row: BTreeMap<String, Value> = serde_json::from_str(&row).unwrap_or_default();
+        let differs = row.iter().find(|(field, value)| body[field.as_str()] != **value);
+        if let Some((field, _)) = differs {
+            return Ok(Some(format!("`{field}` of {kind} {key} is not what its event says")));
+        }
+    }
+    for field in ARTIFACTS {
+        if let Some(hash) = body[field].as_str().filter(|hash| hash.len() == 64)
+            && let Err(error) = artifact::get(connection, hash).await
+        {
+            return damage(error).map(Some);
+        }
+    }
+    match kind {
+        "acceptance_started" => changed_seed(connection, body).await,
+        "acceptance_entry" => changed_window(connection, body).await,
+        _ => Ok(None),
+    }
+}
+
+/// Damage in words; other errors stay errors.
+fn damage(error: StoreError) -> Result<String> {
+    match error {
+        StoreError::Damaged { what, .. } => Ok(what),
+        other => Err(other),
+    }
+}
+
+async fn changed_seed(connection: &mut SqliteConnection, body: &Value) -> Result<Option<String>> {
+    let id = AcceptanceId::from(body["acceptance"].as_str().unwrap_or_default().to_owned());
+    let seed = match acceptance::seed(connection, &id).await {
+        Ok(seed) => seed,
+        Err(error) => return damage(error).map(Some),
+    };
+    let same = body["seed_hash"].as_str() == Some(seed_hash(&seed).as_str());
+    Ok((!same).then(|| format!("the seed of acceptance {id} is not the one it began with")))
+}
+
+async fn changed_window(connection: &mut SqliteConnection, body: &Value) -> Result<Option<String>> {
+    let id = body["acceptance"].as_str().unwrap_or_default();
+    let position = body["position"].as_i64().unwrap_or_default();
+    let entry = artifact::text(connection, body["entry"].as_str().unwrap_or_default()).await?;
+    let fits = window::fits(connection, id, position, &entry).await?;
+    Ok((!fits).then(|| format!("the window of entry {position} of acceptance {id} was changed")))
+}
+
+/// Rows that no event knows, or that are gone.
+async fn stray_rows(
+    connection: &mut SqliteConnection,
+    id: &RunId,
+    counts: &BTreeMap<String, i64>,
+) -> Result<Option<String>> {
+    run::get(connection, id).await?;
+    for (kinds, query) in COUNTS {
+        let events: i64 = kinds.iter().filter_map(|kind| counts.get(*kind)).sum();
+        let rows: i64 =
+            sqlx::query_scalar(*query).bind(id.as_str()).fetch_one(&mut *connection).await?;
+        if rows != events {
+            let kinds = kinds.join("/");
+            return Ok(Some(format!("{rows} rows stand against {events} events `{kinds}`")));
+        }
+    }
+    Ok(None)
+}
+
+/// A claim whose state is not the one that the last event gave it.
+async fn changed_state(
+    connection: &mut SqliteConnection,
+    states: &BTreeMap<String, String>,
+) -> Result<Option<String>> {
+    for (id, state) in states {
+        let query = "SELECT state FROM claim WHERE id = $1";
+        let found: Option<String> = sqlx::query_scalar(AssertSqlSafe(query))
+            .bind(id)
+            .fetch_optional(&mut *connection)
+            .await?;
+        if found.as_ref() != Some(state) {
+            let found = found.unwrap_or_default();
+            return Ok(Some(format!("claim {id} is {found}, and its last event says {state}")));
+        }
+    }
+    Ok(None)
+}

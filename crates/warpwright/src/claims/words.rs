@@ -1,0 +1,132 @@
+//! How a claim is printed: the tier always beside the number, and never more than was measured.
+
+use pipeline::acceptance::{Against, Claim, Conclusion, Entry, Subject, Tier};
+use pipeline::report::{Measured, Score, microseconds};
+use serde_json::{Value, json};
+use store::{CheckOutcome, ClaimRow, ClaimState};
+
+/// The tier of a claim that stands; `None` for one that does not.
+pub(crate) fn tier_of(state: ClaimState) -> Option<Tier> {
+    match state {
+        ClaimState::Claimed => Some(Tier::Claimed),
+        ClaimState::Confirmed => Some(Tier::Confirmed),
+        ClaimState::Withdrawn => None,
+    }
+}
+
+/// A claim in a line: the lower end of its interval, over what, and how far it can be trusted.
+pub(crate) fn headline(claim: &Claim, tier: Tier) -> String {
+    let (interval, baseline) = (claim.against.interval, &claim.against.baseline);
+    let number = format!("{:.3}x", interval.low());
+    let what = if claim.over_framework {
+        format!("speed-up {number} over {baseline}")
+    } else {
+        format!("{number} faster than the {baseline}")
+    };
+    format!("{what} [{}]: at least that; {}", tier.name(), interval.describe())
+}
+
+/// A claim of the ledger in a line, with what became of it.
+pub(crate) fn of_row(row: &ClaimRow) -> String {
+    let what = match tier_of(row.state) {
+        Some(tier) => headline(&row.claim, tier),
+        None => format!("withdrawn: {}", row.why),
+    };
+    let last = row
+        .checks
+        .last()
+        .map(|check| format!("; last look: {}, {}", outcome_in_words(check.outcome), check.detail));
+    let last = last.filter(|_| row.state != ClaimState::Withdrawn).unwrap_or_default();
+    format!("{} #{}: {what}{last}", row.task_name, row.seq)
+}
+
+/// An outcome as it is printed.
+pub(crate) fn outcome_in_words(outcome: CheckOutcome) -> &'static str {
+    match outcome {
+        CheckOutcome::Reproduced => "REPRODUCED",
+        CheckOutcome::NotReproduced => "NOT REPRODUCED",
+        CheckOutcome::NotComparable => "NOT COMPARABLE",
+        CheckOutcome::Holds => "HOLDS",
+        CheckOutcome::Weaker => "WEAKER",
+        CheckOutcome::Lost => "LOST",
+    }
+}
+
+/// Everything that a claim says, and what it was compared with.
+pub(crate) fn lines(claim: &Claim, conclusion: &Conclusion, entries: &[Entry]) -> Vec<String> {
+    let mut lines = vec![headline(claim, Tier::Claimed), String::new()];
+    lines.push("case             weight   candidate µs    baseline µs   ratio".to_owned());
+    lines.extend(claim.cases.iter().map(|case| {
+        format!(
+            "{:<16} {:>6} {:>14} {:>14} {:>7.3}",
+            case.case,
+            case.weight,
+            microseconds(case.candidate_ns),
+            microseconds(case.baseline_ns),
+            case.baseline_ns / case.candidate_ns
+        )
+    }));
+    lines.push(String::new());
+    lines.extend(conclusion.against.iter().map(|it| against_line(it, entries)));
+    let class = serde_json::to_value(claim.class).unwrap_or_default();
+    let kind = if claim.deterministic { "deterministic" } else { "not deterministic" };
+    lines.push(format!("class {}, {kind}", class.as_str().unwrap_or_default()));
+    for (title, texts) in [
+        ("steady state", &claim.steady),
+        ("not available", &claim.not_available),
+        ("note", &claim.notes),
+    ] {
+        lines.extend(texts.iter().map(|text| format!("{title}: {text}")));
+    }
+    lines
+}
+
+/// One compared baseline with its error and the switches that it was run with.
+fn against_line(against: &Against, entries: &[Entry]) -> String {
+    let mut line = format!("against {}: {}", against.baseline, against.interval.describe());
+    let subject = Subject::Baseline(against.baseline.clone());
+    let record = entries.iter().find_map(|entry| match entry {
+        Entry::Pilot(record) | Entry::Window(record) if record.subject == subject => Some(record),
+        Entry::Pilot(_) | Entry::Window(_) => None,
+        Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Checked { .. } => None,
+    });
+    let Some(record) = record else { return line };
+    if let Some(error) = &record.error {
+        let gate = if error.passes { "passes the gate" } else { "does not pass the gate" };
+        line = format!("{line}; error {:.2e}, {gate}", error.norm_error);
+    }
+    let pairs = record.versions.iter().chain(&record.flags_before);
+    let pairs: Vec<_> = pairs.map(|(name, value)| format!("{name}={value}")).collect();
+    if pairs.is_empty() { line } else { format!("{line}; {}", pairs.join(" ")) }
+}
+
+/// A claim for scripts.
+pub(crate) fn as_json(row: &ClaimRow) -> Value {
+    let interval = row.claim.against.interval;
+    json!({
+        "claim": row.id.to_string(),
+        "task": row.task_name,
+        "seq": row.seq,
+        "state": row.state.name(),
+        "tier": tier_of(row.state).map(Tier::name),
+        "why": row.why,
+        "ratio_low": interval.low(),
+        "ratio": interval.ratio(),
+        "ratio_high": interval.high(),
+        "baseline": row.claim.against.baseline.to_string(),
+        "baseline_set": if row.claim.over_framework { "framework" } else { "native" },
+        "checks": row.checks.iter().map(|check| json!({
+            "outcome": check.outcome.name(), "detail": check.detail,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// A score with its tier where it is a time; counts of the simulator have none.
+pub(crate) fn score(score: &Score) -> String {
+    match score {
+        Score::Measured(Measured { .. }) => {
+            format!("{} [{}]", score.describe(), Tier::Searched.name())
+        }
+        Score::Estimated(_) | Score::None => score.describe(),
+    }
+}

@@ -1,0 +1,92 @@
+//! Flags of `accept`, `export`, `reproduce`, `recheck` and `review`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// How much is measured.
+#[derive(Debug, Args)]
+pub(crate) struct EffortArgs {
+    /// Begin no further step that would end after so many seconds; the same command goes on
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) deadline: Option<u32>,
+    /// Most rounds of each comparison, from 7 to 15 [default: 15]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(7..=15))]
+    pub(crate) rounds: Option<u32>,
+    /// Confidence of the intervals in percent, 95 or 99; 99 for a campaign of many tasks
+    #[arg(long, value_name = "PERCENT", default_value_t = 95, value_parser = confidence)]
+    pub(crate) confidence: u32,
+}
+
+fn confidence(text: &str) -> Result<u32, String> {
+    match text {
+        "95" => Ok(95),
+        "99" => Ok(99),
+        _ => Err("it is 95 or 99".to_owned()),
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AcceptArgs {
+    /// RUN (the best of each task), RUN:SEQ, RUN:best, RUN:TASK or TASK@best; RUN is an id, the
+    /// start of one, or @last
+    #[arg(required = true, value_name = "SELECTOR")]
+    pub(crate) selectors: Vec<String>,
+    #[command(flatten)]
+    pub(crate) effort: EffortArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The id of a claim, the start of one, or a run, task or attempt that has one
+    pub(crate) selector: String,
+    /// The form of the file
+    #[arg(long, value_name = "FORM", default_value = "bundle")]
+    pub(crate) format: ExportFormat,
+    /// Where to write it; a file that is there is left alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// One archive for `reproduce`
+    Bundle,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// The file that `export` wrote
+    pub(crate) bundle: PathBuf,
+    /// Begin no further step that would end after so many seconds; the same command goes on
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) deadline: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecheckArgs {
+    /// A claim's id, the start of one, or a run, task or attempt with claims
+    #[arg(required_unless_present = "all")]
+    pub(crate) selector: Option<String>,
+    /// Look at every claim that stands
+    #[arg(long, conflicts_with = "selector")]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) effort: EffortArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReviewArgs {
+    /// What is decided about: the id that the list shows, the start of one, or a run, task or
+    /// attempt
+    pub(crate) selector: Option<String>,
+    /// Let it pass: it becomes a claim
+    #[arg(long, conflicts_with = "reject", requires = "selector")]
+    pub(crate) accept: bool,
+    /// Turn it away for good
+    #[arg(long, requires = "selector")]
+    pub(crate) reject: bool,
+    /// Why, in your words; stored, and in the claim
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
+}

@@ -1,0 +1,216 @@
+//! `accept`: the full protocol behind a claim, for the best kernels of a run or for one attempt.
+
+use std::time::{Duration, Instant};
+
+use agent::Interrupt;
+use judge::Judge;
+use pipeline::comparison::{Comparison, Confidence};
+use pipeline::limits::ROUNDS_MAX;
+use store::{AcceptanceRow, AttemptRow, Ended, Purpose, Store};
+
+use crate::claims::carry::{Carried, Pace};
+use crate::claims::subject::Subject;
+use crate::claims::{self, Aim, Effort, NEEDS_GPU, words};
+use crate::cli::{AcceptArgs, EffortArgs};
+use crate::commands::drive;
+use crate::outcome::{Exit, Outcome, bad_input, record};
+use crate::selector::{self, Selected, What};
+use crate::settings::Places;
+use crate::{terminal, wiring};
+
+/// Acceptances of one program in a day: the best of many tries would be luck.
+const TRIES_A_DAY_MAX: usize = 2;
+const DAY_US: i64 = 86_400_000_000;
+
+const STOPPING: &str = "stopping after the step in hand; press Ctrl-C again to stop at once; the \
+same command goes on from there";
+const STOPPING_NOW: &str = "stopping at once; the same command repeats the step in hand";
+
+/// Accepts what the selectors mean.
+pub(crate) async fn perform(places: &Places, args: &AcceptArgs) -> anyhow::Result<Outcome> {
+    // Reading first: a missing ledger must not be made by a typing error.
+    let attempts = chosen(&Store::open_read_only(&places.ledger).await?, &args.selectors).await?;
+    let Some(judge) = claims::gpu_judge(places)? else { return Ok(needs_gpu()) };
+    let store = wiring::ledger(places).await?;
+    let pace = pace(args.effort.deadline);
+    let interrupts = drive::listen(pace.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
+    let mut outcome = Outcome::done();
+    let mut records = Vec::new();
+    for attempt in &attempts {
+        let ended = one(&store, &judge, attempt, &args.effort, &pace).await?;
+        records.push(record(&ended.clone().with("seq", attempt.ask.seq)));
+        outcome = worse(outcome, ended);
+        if outcome.exit == Exit::Interrupted || outcome.exit == Exit::BudgetEnded {
+            break;
+        }
+    }
+    interrupts.abort();
+    store.close().await;
+    Ok(outcome.with("accepted", records))
+}
+
+/// Without a GPU nothing is claimed.
+pub(crate) fn needs_gpu() -> Outcome {
+    terminal::line(NEEDS_GPU);
+    Outcome::ended(Exit::NotAvailable, NEEDS_GPU)
+}
+
+/// Until when, and who may stop it.
+pub(crate) fn pace(deadline_s: Option<u32>) -> Pace {
+    let end = deadline_s.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
+    Pace { interrupt: Interrupt::patient(), deadline: end }
+}
+
+impl EffortArgs {
+    /// How much is measured.
+    pub(crate) fn effort(&self) -> Effort {
+        let confidence = if self.confidence == 99 { Confidence::P99 } else { Confidence::P95 };
+        Effort { rounds_max: self.rounds.unwrap_or(ROUNDS_MAX), confidence }
+    }
+}
+
+/// The correct attempts that the selectors mean: of a run, the best of each task.
+async fn chosen(store: &Store, selectors: &[String]) -> anyhow::Result<Vec<AttemptRow>> {
+    let mut attempts: Vec<AttemptRow> = Vec::new();
+    for text in selectors {
+        let Selected { run, what } = selector::resolve(store, Some(text)).await?;
+        let pairs = match what {
+            What::Attempt(task, seq) => vec![(task, seq)],
+            What::Task(task) => best_of(store, &run, vec![task]).await?,
+            What::Run => best_of(store, &run, store.run(&run).await?.tasks).await?,
+        };
+        if pairs.is_empty() {
+            return Err(bad_input(format!("`{text}` has no correct attempt yet")));
+        }
+        for (task, seq) in pairs {
+            let attempt = store.attempt_detail(&run, &task.hash, seq).await?.attempt;
+            if !attempt.verdict.as_ref().is_some_and(|verdict| verdict.is_correct()) {
+                let name = &task.name;
+                return Err(bad_input(format!("attempt {seq} at {name} is not correct")));
+            }
+            if !attempts.iter().any(|other| other.id == attempt.id) {
+                attempts.push(attempt);
+            }
+        }
+    }
+    Ok(attempts)
+}
+
+async fn best_of(
+    store: &Store,
+    run: &store::RunId,
+    tasks: Vec<store::RunTask>,
+) -> anyhow::Result<Vec<(store::RunTask, u32)>> {
+    let mut best = Vec::new();
+    for task in tasks {
+        if let Some(seq) = selector::best_of_run(store, run, &task).await? {
+            best.push((task, seq));
+        }
+    }
+    Ok(best)
+}
+
+/// Accepts one attempt.
+async fn one(
+    store: &Store,
+    judge: &Judge,
+    attempt: &AttemptRow,
+    effort: &EffortArgs,
+    pace: &Pace,
+) -> anyhow::Result<Outcome> {
+    let subject = Subject::of_attempt(store, judge, attempt).await?;
+    let name = &subject.task.spec.name;
+    terminal::line(&format!("{name} #{}", attempt.ask.seq));
+    if let Some(outcome) = known(store, &subject).await? {
+        return Ok(outcome.with("task", name.as_str()));
+    }
+    let aim = Aim { attempt: &attempt.id, purpose: Purpose::Claim, of_claim: None };
+    let effort = effort.effort();
+    let (row, carried) = claims::take(store, judge, &subject, aim, effort, pace).await?;
+    Ok(told(store, &row, &carried).await?.with("task", name.as_str()))
+}
+
+/// What is known of this program already: a claim, a verdict, or too many tries.
+async fn known(store: &Store, subject: &Subject) -> anyhow::Result<Option<Outcome>> {
+    let rows = store.acceptances_of_key(&subject.eval_key).await?;
+    let ended: Vec<_> = rows
+        .into_iter()
+        .filter(|row| row.purpose == Purpose::Claim && row.conclusion.is_some())
+        .collect();
+    let Some(last) = ended.last() else { return Ok(None) };
+    let noisy = last.conclusion.as_ref().is_some_and(|it| {
+        it.verdict.is_correct() && matches!(it.comparison, Some(Comparison::Noisy) | None)
+    });
+    let today = ended.iter().filter(|row| row.started_us > store.now_us() - DAY_US).count();
+    if noisy && today < TRIES_A_DAY_MAX {
+        return Ok(None);
+    }
+    terminal::line(&format!("the same program was accepted before ({})", last.id));
+    let claims = store.claims().await?;
+    if let Some(claim) = claims.iter().find(|claim| claim.acceptance_id == last.id) {
+        terminal::line(&words::of_row(claim));
+        let exit =
+            if words::tier_of(claim.state).is_some() { Exit::Done } else { Exit::DidNotPass };
+        return Ok(Some(
+            Outcome::ended(exit, claim.why.clone()).with("claim", words::as_json(claim)),
+        ));
+    }
+    let cause = last.conclusion.as_ref().map(|it| it.cause.clone()).unwrap_or_default();
+    let cause = if noisy { format!("{cause}; tried {today} times in a day") } else { cause };
+    Ok(Some(without_claim(cause)))
+}
+
+/// Prints how an acceptance ended.
+pub(crate) async fn told(
+    store: &Store,
+    row: &AcceptanceRow,
+    carried: &Carried,
+) -> anyhow::Result<Outcome> {
+    let (conclusion, ended) = match carried {
+        Carried::Ended(conclusion, ended) => (conclusion, ended),
+        Carried::Deadline(left) => {
+            terminal::line(&format!("the deadline came first: {left}; accept again goes on"));
+            return Ok(Outcome::ended(Exit::BudgetEnded, left.clone()));
+        }
+        Carried::Interrupted(left) => {
+            return Ok(Outcome::ended(Exit::Interrupted, left.clone()));
+        }
+    };
+    let id = match ended {
+        Ended::Claimed(id) => id,
+        Ended::Waits => {
+            terminal::line(&format!("a person has to look: review {}", row.id));
+            return Ok(without_claim(conclusion.cause.clone()));
+        }
+        Ended::Nothing => return Ok(without_claim(conclusion.cause.clone())),
+    };
+    let entries = store.entries(&row.id).await?;
+    let claim = store.claim(id.as_str()).await?;
+    terminal::line("");
+    for line in words::lines(&claim.claim, conclusion, &entries) {
+        terminal::line(&line);
+    }
+    terminal::line(&format!("\nclaim {id}; `export {id} --out FILE` packs it for a stranger"));
+    Ok(Outcome::done().with("claim", words::as_json(&claim)))
+}
+
+fn without_claim(cause: String) -> Outcome {
+    terminal::line(&format!("no claim: {cause}"));
+    Outcome::ended(Exit::DidNotPass, cause.clone()).with("cause", cause)
+}
+
+/// Of two ends the one that weighs more.
+fn worse(a: Outcome, b: Outcome) -> Outcome {
+    let weight = |outcome: &Outcome| match outcome.exit {
+        Exit::Done => 0,
+        Exit::DidNotPass => 1,
+        Exit::BudgetEnded => 2,
+        Exit::OurError
+        | Exit::BadInput
+        | Exit::NotAvailable
+        | Exit::NotReproduced
+        | Exit::LedgerTrouble
+        | Exit::Interrupted => 3,
+    };
+    if weight(&b) >= weight(&a) { b } else { a }
+}
