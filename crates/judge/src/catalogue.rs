@@ -46,6 +46,8 @@ pub struct Entry {
     pub on: Vec<Place>,
     /// With all of these off it passes; with any one of them on it does not.
     pub cut_set: Vec<Defence>,
+    /// True when only a GPU shows what its cut set does.
+    pub cut_on_gpu: bool,
     /// Why no set of switches lets a cheat pass, where that is so.
     pub uncut: Option<String>,
     /// The same kernel without the trick, for `NOGAIN`.

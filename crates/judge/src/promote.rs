@@ -74,8 +74,8 @@ impl Judge {
             let note = "the plan's domain leaves no shapes to draw: fixed-shape";
             found.notes.push(note.to_owned());
         }
-        let public = evaluation.task.spec.cases.iter();
-        cases.extend(public.filter(|case| self.runs_here(case)).cloned());
+        let spec = &evaluation.task.spec;
+        cases.extend(spec.cases.iter().filter(|case| self.is_looked_at(spec, case)).cloned());
         let others = self.other_distributions(evaluation);
         for (index, case) in cases.iter().take(PROMOTE_SHAPES).enumerate() {
             // D2 or D4 at every shape, and one of the rest in turn.

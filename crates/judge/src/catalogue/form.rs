@@ -30,6 +30,8 @@ struct Form {
     on: Vec<Place>,
     #[serde(default)]
     cut_set: Vec<Defence>,
+    #[serde(default)]
+    cut_on_gpu: bool,
     uncut: Option<String>,
     plain: Option<String>,
     #[serde(default)]
@@ -134,6 +136,7 @@ fn entry(files: &Files, name: &str, prelude: &str) -> Result<Entry, CatalogueErr
         stage: form.stage,
         on: form.on,
         cut_set: form.cut_set,
+        cut_on_gpu: form.cut_on_gpu,
         uncut: form.uncut,
         plain: form.plain,
         slow: form.slow,

@@ -56,7 +56,13 @@ impl Catalogue {
             Err(verdict) => return Ok(rejected(&verdict, Stage::Static)),
         };
         let ended = staged(&subject, last, judge, seed, cancel)?;
-        if ended.code != Code::Pass || !entry.expect.contains(&Code::NoGain) {
+        let timed = match ended.code {
+            Code::Pass => true,
+            // A look at the number spares a person one.
+            Code::Audit => judge.config().gpus.is_some(),
+            Code::Reason(_) | Code::NoGain => false,
+        };
+        if !timed || !entry.expect.contains(&Code::NoGain) {
             return Ok(ended);
         }
         let plain = entry.plain.as_deref().and_then(|plain| self.entry(plain));
@@ -179,26 +185,31 @@ fn gain(
     seed: &RunSeed,
     cancel: &CancelFlag,
 ) -> Result<Ended, JudgeError> {
-    let detail = match judge.config().gpus.is_none() {
-        true => "correct; the simulator gives no times".to_owned(),
-        false => {
-            let (plain, trick) = (plain.evaluation(seed), trick.evaluation(seed));
-            let mut ratio = None;
-            for _ in 0..GAIN_TRIES_MAX {
-                ratio = ratio.or(judge.time_beside(&plain, &trick, cancel)?);
-            }
-            let Some(ratio) = ratio else {
-                let detail = "correct, but a window gave no time".to_owned();
-                return Ok(Ended { detail, ..ended });
-            };
-            let detail = format!("{ratio:.4} times as long as without the trick");
-            if ratio.ln() < -GAIN_MAX {
-                return Ok(Ended { detail, ..ended });
-            }
-            detail
-        }
+    let said = |what: String| match ended.detail.is_empty() {
+        true => what,
+        false => format!("{}; {what}", ended.detail),
     };
-    Ok(Ended { code: Code::NoGain, detail, ..ended })
+    if judge.config().gpus.is_none() {
+        let detail = "correct; the simulator gives no times".to_owned();
+        return Ok(Ended { code: Code::NoGain, detail, ..ended });
+    }
+    let (plain, trick) = (plain.evaluation(seed), trick.evaluation(seed));
+    let mut ratio = None;
+    for _ in 0..GAIN_TRIES_MAX {
+        if ratio.is_none() {
+            ratio = judge.time_beside(&plain, &trick, cancel)?;
+        }
+    }
+    let Some(ratio) = ratio else {
+        let detail = said("a window beside the plain kernel gave no time".to_owned());
+        return Ok(Ended { detail, ..ended });
+    };
+    let code = match ended.code {
+        Code::Pass if ratio.ln() >= -GAIN_MAX => Code::NoGain,
+        other => other,
+    };
+    let detail = said(format!("{ratio:.4} times as long as without the trick"));
+    Ok(Ended { code, detail, ..ended })
 }
 
 /// A plan that does not fit a public shape is found before anything has run.

@@ -35,7 +35,7 @@ fn files(folder: &Path) -> Files {
     entries.filter(|path| path.is_file()).map(file).collect()
 }
 
-fn catalogue() -> Catalogue {
+pub(crate) fn catalogue() -> Catalogue {
     let root = repository().join("crates/judge/tests");
     let tasks = std::fs::read_dir(root.join("tasks")).unwrap().map(|entry| entry.unwrap());
     let tasks = tasks.map(|it| (it.file_name().into_string().unwrap(), files(&it.path())));
@@ -92,7 +92,7 @@ fn complaints(found: &[(&Entry, Ended)]) -> Vec<String> {
     found.iter().filter_map(bad).collect()
 }
 
-fn on_simulator(entry: &&Entry) -> bool {
+pub(crate) fn on_simulator(entry: &&Entry) -> bool {
     entry.on.contains(&Place::Sim) && !entry.slow
 }
 
@@ -217,4 +217,38 @@ fn the_self_test_judges_it_and_goes_on_where_it_stopped() {
     let unknown = program.call(&["selftest", "sim", "--only", "clock"]);
     assert_eq!(unknown.code, Some(2), "{}", unknown.stderr);
     assert!(unknown.stderr.contains("no part `clock`: there are catalogue"), "{}", unknown.stderr);
+}
+
+/// The entries that a page of measurements lacks: a row is `| NAME | … | DATE |`.
+fn without_a_dated_row<'a>(catalogue: &'a Catalogue, page: &str) -> Vec<&'a str> {
+    let is_dated = |row: &&str| {
+        let last = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default().trim();
+        let day = last.split(' ').next().unwrap_or_default();
+        day.parse::<jiff::civil::Date>().is_ok()
+    };
+    let rows = page.lines().filter(|line| line.starts_with("| ")).filter(is_dated);
+    let named: BTreeSet<&str> =
+        rows.filter_map(|row| row.split('|').nth(1)).map(str::trim).collect();
+    let on_gpu = catalogue.entries.iter().filter(|entry| entry.on.contains(&Place::Gpu));
+    on_gpu.map(|entry| entry.name.as_str()).filter(|name| !named.contains(name)).collect()
+}
+
+/// The committed page of what a GPU made of the catalogue names every entry, so that none can be
+/// added and never be judged there. Until there is a page, this only says what it will need.
+#[test]
+fn every_entry_has_a_dated_row_from_a_gpu() {
+    let catalogue = catalogue();
+    let path = repository().join("docs/measurements/catalogue-h200.md");
+    let page = std::fs::read_to_string(&path);
+    let lacking = without_a_dated_row(&catalogue, page.as_deref().unwrap_or_default());
+    match page {
+        Ok(_) => assert!(lacking.is_empty(), "no dated row for {lacking:?}: `selftest gpu`"),
+        Err(_) => eprintln!("{} is not there yet; it needs {lacking:?}", path.display()),
+    }
+    let names = || catalogue.entries.iter().map(|entry| entry.name.as_str());
+    let rows = names().map(|name| format!("| {name} | ok | | 2026-01-02 03:04:05 |\n"));
+    let whole: String = rows.collect();
+    assert_eq!(without_a_dated_row(&catalogue, &whole), Vec::<&str>::new());
+    let less = whole.replacen("2026-01-02", "soon", 1);
+    assert_eq!(without_a_dated_row(&catalogue, &less), names().take(1).collect::<Vec<_>>());
 }
