@@ -40,7 +40,7 @@ impl<L: Llm + Sync> Engine<L> {
             State::Replied => self.parse(&attempt).await?,
             State::Parsed => self.build(&attempt).await?,
             State::Built => self.judge(&attempt).await?,
-            State::Judged => self.close(&attempt).await?,
+            State::Judged => self.promote_and_close(&attempt).await?,
             State::Closed => {}
         }
         self.reread(&attempt).await
@@ -177,14 +177,8 @@ impl<L: Llm + Sync> Engine<L> {
         }
     }
 
-    async fn close(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
-        let judgement =
-            attempt.judgement.as_ref().ok_or_else(|| incomplete(attempt, "judgement"))?;
-        Ok(self.store.close_attempt(&attempt.id, &judgement.verdict).await?)
-    }
-
     /// The stored candidate, parsed again: parsing is pure, so it gives what it gave before.
-    fn candidate_of<'a>(
+    pub(crate) fn candidate_of<'a>(
         &self,
         attempt: &'a AttemptRow,
     ) -> Result<(&'a CandidateRow, Candidate), AgentError> {
@@ -199,7 +193,7 @@ impl<L: Llm + Sync> Engine<L> {
 }
 
 /// A compile as it came from the judge; `None` when it lacks what it must have to run.
-fn restored(built: &BuildRow) -> Option<Build> {
+pub(crate) fn restored(built: &BuildRow) -> Option<Build> {
     Some(Build {
         id: built.id.clone(),
         facts: built.facts.clone(),
@@ -225,7 +219,7 @@ pub(crate) fn incomplete(attempt: &AttemptRow, what: &'static str) -> AgentError
 }
 
 /// Runs synchronous work of the judge off the event loop.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, JudgeError> + Send + 'static,
 ) -> Result<T, AgentError> {
     match tokio::task::spawn_blocking(work).await {

@@ -33,6 +33,8 @@ pub struct Engine<L> {
     /// What the run works on, at least one.
     pub operators: Vec<Operator>,
     pub budget: Budget,
+    /// Whether a candidate that would replace the incumbent meets hidden cases first.
+    pub promotes: bool,
     pub seed: RunSeed,
     pub interrupt: Interrupt,
     /// Told of every step; must not block.

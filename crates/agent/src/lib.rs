@@ -13,6 +13,7 @@ mod here;
 mod in_flight;
 mod interrupt;
 pub mod limits;
+mod promote;
 mod retry;
 mod several;
 #[cfg(test)]

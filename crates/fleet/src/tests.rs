@@ -100,6 +100,8 @@ fn judgement(repeatable: bool) -> Judgement {
         score: Score::None,
         notes: Vec::new(),
         gpu: None,
+        promotion: None,
+        ended: None,
     };
     Judgement { verdict: Verdict::failed(Reason::Timeout, "slow"), report, repeatable }
 }

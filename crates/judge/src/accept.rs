@@ -146,10 +146,8 @@ impl Judge {
             child: "accept",
             why: format!("the task has no case `{}`", place.case),
         })?;
-        // Every window draws contents of its own.
-        let index = u64::from(place.round) << 8 | u64::from(place.position);
-        let evaluation = Evaluation { index, ..*evaluation };
-        let kind = WindowKind::Accept { baseline_ns: pilot_ns(entries, place.case) };
+        let number = u64::from(place.round) << 8 | u64::from(place.position);
+        let kind = WindowKind::Accept { baseline_ns: pilot_ns(entries, place.case), number };
         let mut record = WindowRecord {
             case: place.case.to_owned(),
             subject: subject.clone(),
@@ -167,11 +165,11 @@ impl Judge {
         match subject {
             Subject::Candidate => {
                 let TimedWindow { timed, gpu } =
-                    self.time_window(&evaluation, case, kind, cancel)?;
+                    self.time_window(evaluation, case, kind, cancel)?;
                 (record.timed, record.gpu) = (timed, gpu);
             }
             Subject::Baseline(baseline) => {
-                self.record_baseline(&evaluation, case, baseline, kind, &mut record, cancel)?;
+                self.record_baseline(evaluation, case, baseline, kind, &mut record, cancel)?;
             }
         }
         record.steady = record.gpu.as_ref().map(steady_states).unwrap_or_default();

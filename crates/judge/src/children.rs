@@ -47,7 +47,13 @@ impl Judge {
         cancel: &CancelFlag,
     ) -> Result<ChildEnd<R>, JudgeError> {
         let environment = lease.map_or_else(Vec::new, Lease::environment);
-        let child = Call { program: &self.config.program, kind, limits, environment: &environment };
+        let child = Call {
+            program: &self.config.program,
+            watched_by: &[],
+            kind,
+            limits,
+            environment: &environment,
+        };
         child.perform(request, bulk, cancel)
     }
 }
@@ -55,6 +61,8 @@ impl Judge {
 /// One child to be run.
 pub(crate) struct Call<'a> {
     pub(crate) program: &'a Path,
+    /// Words before the program: another one that watches it.
+    pub(crate) watched_by: &'a [String],
     pub(crate) kind: ChildKind,
     pub(crate) limits: &'a ChildLimits,
     pub(crate) environment: &'a [(String, String)],
@@ -67,21 +75,33 @@ impl Call<'_> {
         bulk: &[&Memfd],
         cancel: &CancelFlag,
     ) -> Result<ChildEnd<R>, JudgeError> {
+        self.perform_told(request, bulk, cancel).map(|(end, _)| end)
+    }
+
+    /// The same, with the end of what it wrote to its standard error, where that is kept: a
+    /// compiler's, or that of who watches.
+    pub(crate) fn perform_told<Q: Serialize, R: DeserializeOwned>(
+        &self,
+        request: &Q,
+        bulk: &[&Memfd],
+        cancel: &CancelFlag,
+    ) -> Result<(ChildEnd<R>, String), JudgeError> {
         let child = self.kind.as_str();
         let broken = |why: String| JudgeError::Child { child, why };
         let request = serde_json::to_vec(request).map_err(|error| broken(error.to_string()))?;
         let bulk: Vec<BorrowedFd<'_>> = bulk.iter().map(|memfd| memfd.as_fd()).collect();
         let run = run_child(&ChildSpec {
             program: self.program,
+            watched_by: self.watched_by,
             kind: self.kind,
             request: &request,
             bulk: &bulk,
             limits: self.limits,
-            keep_stderr: self.kind == ChildKind::Build,
+            keep_stderr: self.kind == ChildKind::Build || !self.watched_by.is_empty(),
             environment: self.environment,
             cancel,
         })?;
-        ended(run.outcome)
+        Ok((ended(run.outcome)?, run.stderr_tail))
     }
 }
 

@@ -171,6 +171,8 @@ impl Judge {
             score,
             notes,
             gpu: None,
+            promotion: None,
+            ended: None,
         }
     }
 

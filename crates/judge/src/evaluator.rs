@@ -8,7 +8,7 @@ use pipeline::digest::Digest;
 use pipeline::task::Task;
 use sandbox::CancelFlag;
 
-use crate::{Build, Evaluation, Judge, JudgeError, Judgement, RunSeed};
+use crate::{Build, Evaluation, Judge, JudgeError, Judgement, Promoted, RunSeed};
 
 /// Everything that one evaluation needs, as a value that can travel.
 #[derive(Clone, Debug)]
@@ -26,6 +26,19 @@ pub struct Job {
     pub seed: RunSeed,
     /// Which evaluation of the run this is; picks the master seeds.
     pub index: u64,
+}
+
+impl Job {
+    fn evaluation(&self) -> Evaluation<'_> {
+        Evaluation {
+            task: &self.task,
+            candidate: &self.candidate,
+            tunables: &self.tunables,
+            build: &self.build,
+            seed: &self.seed,
+            index: self.index,
+        }
+    }
 }
 
 /// What an evaluator needs to find a submitted job again; opaque text.
@@ -56,6 +69,20 @@ pub trait Evaluator: Send + Sync {
     /// A ticket that is not known, a broken machine, or a cancelled job.
     fn poll(&self, ticket: &JobTicket, cancel: &CancelFlag) -> Result<JobPoll, JudgeError>;
 
+    /// Lets a job's candidate meet hidden cases, and the incumbent beside it. `None` from an evaluator
+    /// that cannot.
+    ///
+    /// # Errors
+    /// A broken machine, or a cancelled job.
+    fn promote(
+        &self,
+        _job: &Job,
+        _incumbent: Option<&Job>,
+        _cancel: &CancelFlag,
+    ) -> Result<Option<Promoted>, JudgeError> {
+        Ok(None)
+    }
+
     /// Gives a job up; one that is done or unknown is no error.
     ///
     /// # Errors
@@ -75,15 +102,18 @@ impl Evaluator for Judge {
     fn poll(&self, ticket: &JobTicket, cancel: &CancelFlag) -> Result<JobPoll, JudgeError> {
         let taken = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(ticket);
         let job = taken.ok_or_else(|| JudgeError::UnknownJob { ticket: ticket.0.clone() })?;
-        let evaluation = Evaluation {
-            task: &job.task,
-            candidate: &job.candidate,
-            tunables: &job.tunables,
-            build: &job.build,
-            seed: &job.seed,
-            index: job.index,
-        };
+        let evaluation = job.evaluation();
         Ok(JobPoll::Done(Box::new(self.evaluate(&evaluation, cancel)?)))
+    }
+
+    fn promote(
+        &self,
+        job: &Job,
+        incumbent: Option<&Job>,
+        cancel: &CancelFlag,
+    ) -> Result<Option<Promoted>, JudgeError> {
+        let incumbent = incumbent.map(Job::evaluation);
+        Judge::promote(self, &job.evaluation(), incumbent.as_ref(), cancel).map(Some)
     }
 
     fn cancel(&self, ticket: &JobTicket) -> Result<(), JudgeError> {

@@ -19,7 +19,8 @@ pub fn find_gpus(
     program: &Path,
     environment: &[(String, String)],
 ) -> Result<Vec<HardwareSheet>, JudgeError> {
-    let call = Call { program, kind: ChildKind::Probe, limits: &PROBE_LIMITS, environment };
+    let kind = ChildKind::Probe;
+    let call = Call { program, watched_by: &[], kind, limits: &PROBE_LIMITS, environment };
     let end = call.perform(&ProbeRequest::List, &[], &CancelFlag::default())?;
     match reported(end)? {
         ProbeReport::Gpus(sheets) => Ok(sheets),

@@ -1,5 +1,5 @@
-//! Which inputs a seed gives, as a digest: so that a seed which travels can be held against what was
-//! measured with it.
+//! Which inputs a seed gives, as a digest: so that a seed which travels can be held against what
+//! was measured with it.
 
 use std::collections::BTreeMap;
 

@@ -110,6 +110,19 @@ pub(crate) const CANDIDATE_LIMITS: ChildLimits = ChildLimits {
     file_bytes: 4 << 30,
     open_files: 128,
 };
+/// Limits of the candidate's child while a tool watches it.
+pub(crate) const SANITIZER_LIMITS: ChildLimits = ChildLimits {
+    deadline: Duration::from_secs(90),
+    cpu_s: 180,
+    data_bytes: 32 << 30,
+    file_bytes: 4 << 30,
+    open_files: 1024,
+};
+/// Calls of a window that looks for a history, and how far the first may be from the last.
+pub(crate) const HISTORY_CALLS: u32 = 60;
+pub(crate) const HISTORY_RATIO_MAX: f64 = 2.0;
+/// How much longer fresh memory may take.
+pub(crate) const EVICTION_TIE: f64 = 0.03;
 /// Limits of the comparison's child.
 pub(crate) const VERIFY_LIMITS: ChildLimits = ChildLimits {
     deadline: Duration::from_secs(300),

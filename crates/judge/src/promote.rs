@@ -197,6 +197,8 @@ impl Judge {
             score: Score::None,
             notes: std::mem::take(&mut found.notes),
             gpu: None,
+            promotion: None,
+            ended: None,
         }
     }
 }

@@ -193,7 +193,7 @@ impl Judge {
         })
     }
 
-    fn run_request<'a>(
+    pub(crate) fn run_request<'a>(
         &self,
         evaluation: &Evaluation<'_>,
         facts: &BuildFacts,

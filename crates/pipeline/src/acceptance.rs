@@ -50,9 +50,9 @@ pub struct WeightedCase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// compute-sanitizer's tools.
+    /// compute-sanitizer's tools; one for uninitialised memory would find nothing, since all that a
+    /// kernel may read was written before.
     Memcheck,
-    Initcheck,
     Synccheck,
     Racecheck,
     /// The trials again on the simulator.
@@ -65,10 +65,6 @@ pub enum Check {
     CallHistory,
     /// Cache hints that keep data for the next call.
     Eviction,
-    /// Events against a profiler's clock.
-    ProfilerClock,
-    /// Time that does not grow with the work.
-    Scaling,
 }
 
 /// Whose time a window takes.

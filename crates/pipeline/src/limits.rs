@@ -107,6 +107,8 @@ pub const COLD_SAMPLES: u32 = 30;
 pub const COLD_SAMPLES_MIN: u32 = 5;
 /// Samples of the search stage with a warm cache.
 pub const WARM_SAMPLES: u32 = 10;
+/// Buffer sets of a window in which each is used once.
+pub const UNTOUCHED_SETS: u32 = 12;
 /// One sample of so many runs on other content and is not timed.
 pub const FOREIGN_CONTENT_EVERY: u32 = 4;
 /// How long a plan runs before its first sample, in milliseconds.

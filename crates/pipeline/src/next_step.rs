@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attempt::{Attempt, Mode, best};
 use crate::limits::REPAIRS_IN_A_ROW_MAX;
+use crate::promotion::strikes_left;
 use crate::verdict::Kind;
 
 /// What bounds the search of one task.
@@ -120,6 +121,10 @@ fn choose(attempts: &[Attempt]) -> (Mode, Option<u32>) {
         Some(seq) => (Mode::Optimise, Some(seq)),
         None => (Mode::First, None),
     };
+    // A lineage that failed on hidden cases too often is left: each failure told it something.
+    if strikes_left(attempts) == 0 {
+        return fresh_start;
+    }
     match last.verdict.kind {
         Kind::Correct => fresh_start,
         // Neither pass nor fail: nothing to repair, so the search goes on from the best.
@@ -157,6 +162,7 @@ mod tests {
     use super::{Ask, Search, SearchLimits, Step, StopReason, Turn, next_step, next_turn};
     use crate::attempt::{Attempt, Mode};
     use crate::device_facts::DeviceFacts;
+    use crate::promotion::{Coarse, Promotion};
     use crate::report::{Counters, Estimate, Report, Score, Stage};
     use crate::verdict::{Reason, Verdict};
 
@@ -175,6 +181,7 @@ mod tests {
 
     fn attempt(ask: &Ask, code: char) -> Attempt {
         let (verdict, score) = match code {
+            'h' => (Verdict::failed(Reason::Shape, "hidden-shape"), Score::None),
             'w' => (Verdict::failed(Reason::Mismatch, "wrong"), Score::None),
             'm' => (Verdict::failed(Reason::Reply, "no fence"), Score::None),
             'u' => (Verdict::failed(Reason::Unsupported, "wgmma"), Score::None),
@@ -188,6 +195,8 @@ mod tests {
             score,
             notes: Vec::new(),
             gpu: None,
+            promotion: None,
+            ended: None,
         };
         Attempt {
             seq: ask.seq,
@@ -198,7 +207,7 @@ mod tests {
             reply: String::new(),
             diagnostics: Vec::new(),
             report: Some(report),
-            promotion: None,
+            promotion: (code == 'h').then_some(Promotion::Failed(Coarse::HiddenShape)),
         }
     }
 
@@ -223,6 +232,12 @@ mod tests {
             ("wwwww", First, None),
             ("9u", Optimise, Some(1)),
             ("u", First, None),
+            // A hidden failure is repaired, until the lineage has no strike left.
+            ("9h", Repair, Some(2)),
+            ("9hh", Repair, Some(3)),
+            ("9hhh", Optimise, Some(1)),
+            ("hhh", First, None),
+            ("9hhh5", Optimise, Some(5)),
         ] {
             let Step::Ask(ask) = next_step(&LIMITS, &history(script)) else { panic!("{script}") };
             assert_eq!((ask.mode, ask.parent), (mode, parent), "{script}");

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::build::EntryFacts;
 use crate::check::OutputCheck;
 use crate::inputs::Distribution;
-use crate::verdict::Reason;
+use crate::promotion::Promotion;
+use crate::verdict::{Reason, Verdict};
 
 pub use gpu::{GpuRecord, GpuState, PartCost};
 pub use score::{Estimate, Limit, Measured, Score, microseconds};
@@ -57,6 +58,12 @@ pub struct Report {
     /// Which card ran it, and in what state; `None` on a simulator.
     #[serde(default)]
     pub gpu: Option<GpuRecord>,
+    /// What hidden cases came to, in a promote.
+    #[serde(default)]
+    pub promotion: Option<Promotion>,
+    /// The full verdict of a promote: who wrote the kernel is never shown it.
+    #[serde(default)]
+    pub ended: Option<Verdict>,
 }
 
 /// One public case under one distribution.

@@ -183,8 +183,8 @@ impl Circumstances {
     }
 }
 
-/// True when a reproduction was independent enough to confirm: another process tree, and another day
-/// or other cards.
+/// True when a reproduction was independent enough to confirm: another process tree, and another
+/// day or other cards.
 #[must_use]
 pub fn confirms(claimed: &Circumstances, again: &Circumstances) -> bool {
     let other_cards = !again.cards.is_empty() && again.cards.is_disjoint(&claimed.cards);

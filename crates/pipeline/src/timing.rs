@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{
     ACCEPT_WARM_UP_MS, COLD_SAMPLES, COLD_SAMPLES_MIN, FOREIGN_CONTENT_EVERY,
-    SAMPLE_CLOCK_SHARE_MIN, SLOW_CLOCK_SHARE_MAX, UNGATED_SHARE_MAX, WARM_SAMPLES, WARM_UP_MS,
-    WINDOW_BUDGET_MS,
+    SAMPLE_CLOCK_SHARE_MIN, SLOW_CLOCK_SHARE_MAX, UNGATED_SHARE_MAX, UNTOUCHED_SETS, WARM_SAMPLES,
+    WARM_UP_MS, WINDOW_BUDGET_MS,
 };
 
 /// One thing that is done on the stream, or by the host between two of them.
@@ -143,6 +143,38 @@ impl Window {
             cold_samples: (0..all).map(|index| sample_spec(index, short.sets, key)).collect(),
             ..short
         }
+    }
+}
+
+impl Window {
+    /// One cold sample, then warm ones whose calls find what the calls before left in the module.
+    #[must_use]
+    pub fn history(key: [u64; 2], calls: u32) -> Self {
+        let short = Self::search(u64::MAX, 0, key);
+        let operations = WARM.into_iter().filter(|it| *it != Operation::ResetModule);
+        let operations: Vec<_> = operations.collect();
+        let cold = [0, 1].map(|content| SampleSpec { set: 0, content });
+        Self {
+            warm_up_ms: 0,
+            budget_ms: u32::MAX,
+            samples_min: 1,
+            cold_operations: operations.clone(),
+            cold_samples: cold.to_vec(),
+            warm_operations: operations,
+            warm_samples: calls,
+            ..short
+        }
+    }
+
+    /// Cold samples, each on a buffer set that no sample used before.
+    #[must_use]
+    pub fn untouched(bytes: u64, l2_bytes: u64, key: [u64; 2]) -> Self {
+        let short = Self::search(bytes, l2_bytes, key);
+        let sets = UNTOUCHED_SETS;
+        let own = (0..sets).map(|set| SampleSpec { set, content: 0 });
+        // One of the other content, so that it is verified too.
+        let other = SampleSpec { set: 0, content: 1 };
+        Self { sets, cold_samples: own.chain([other]).collect(), ..short }
     }
 }
 

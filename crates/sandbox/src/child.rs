@@ -72,6 +72,8 @@ pub struct ChildLimits {
 pub struct ChildSpec<'a> {
     /// The program, an absolute path.
     pub program: &'a Path,
+    /// Words before the program: another one that watches it. Empty for none.
+    pub watched_by: &'a [String],
     /// Its part.
     pub kind: ChildKind,
     /// The request, JSON.

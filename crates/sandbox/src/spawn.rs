@@ -196,7 +196,14 @@ fn spawn(
     folder: &Path,
     mappings: Vec<FdMapping>,
 ) -> Result<Child, SandboxError> {
-    let mut command = Command::new(spec.program);
+    let mut command = match spec.watched_by {
+        [] => Command::new(spec.program),
+        [watcher, words @ ..] => {
+            let mut command = Command::new(watcher);
+            command.args(words).arg(spec.program);
+            command
+        }
+    };
     command
         .args([CHILD_COMMAND, spec.kind.as_str()])
         .env_clear()

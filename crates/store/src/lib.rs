@@ -17,6 +17,7 @@ mod ids;
 pub mod limits;
 mod lock;
 mod open;
+mod promotion;
 mod reading;
 mod rows;
 mod runs;

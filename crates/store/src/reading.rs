@@ -13,8 +13,8 @@ use crate::tables::attempt::Bare;
 use crate::tables::call::CallSums;
 use crate::tables::{artifact, attempt, build, call, candidate, evaluation, run, to_u64};
 use crate::{
-    AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, JudgementRow,
-    Result, RunId, RunSummary, RunTask, TaskSummary,
+    AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, Result,
+    RunId, RunSummary, RunTask, TaskSummary,
 };
 
 impl Store {
@@ -36,14 +36,6 @@ impl Store {
     /// An unknown attempt.
     pub async fn attempt(&self, id: &AttemptId) -> Result<AttemptRow> {
         attempt_row(&mut *self.read().await?, id).await
-    }
-
-    /// What the judge found on hidden cases, where it looked.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub async fn promotion(&self, id: &AttemptId) -> Result<Option<JudgementRow>> {
-        evaluation::of_attempt(&mut *self.read().await?, id, Stage::Promote).await
     }
 
     /// The closed attempts of one task of a run, oldest first, as the search policy wants them.
@@ -189,6 +181,7 @@ async fn closed_attempt(connection: &mut SqliteConnection, bare: Bare) -> Result
     let reply = call::reply(connection, &call).await?;
     let candidate = candidate_row(connection, &bare).await?;
     let judgement = evaluation::of_attempt(connection, &bare.id, Stage::Search).await?;
+    let promoted = evaluation::of_attempt(connection, &bare.id, Stage::Promote).await?;
     let lacks = |what| StoreError::damaged(format!("closed attempt {} has no {what}", bare.id));
     Ok(Attempt {
         seq: bare.ask.seq,
@@ -199,6 +192,7 @@ async fn closed_attempt(connection: &mut SqliteConnection, bare: Bare) -> Result
         reply: reply.ok_or_else(|| lacks("reply"))?.text,
         diagnostics: build::diagnostics(connection, &bare.id).await?,
         report: judgement.and_then(|row| row.report),
+        promotion: promoted.and_then(|row| row.report?.promotion),
     })
 }
 

@@ -393,12 +393,3 @@ pub struct DangerRow {
     pub report: Option<Report>,
     pub first_seen_us: i64,
 }
-
-/// What following a run's chain of events found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Chain {
-    /// Every event follows from the one before; `head` is the hash of the last.
-    Intact { events: u64, head: Digest },
-    /// The first event that is missing, changed or out of place.
-    Broken { seq: u64 },
-}

@@ -9,20 +9,20 @@ use pipeline::digest::Digest;
 use pipeline::limits::capped;
 use pipeline::next_step::Ask;
 use pipeline::prompt::Prompt;
-use pipeline::report::Stage;
 use pipeline::verdict::{Reason, Verdict};
 use serde_json::{Value, json};
 
 use crate::error::StoreError;
 use crate::limits::ERROR_BYTES_MAX;
 use crate::open::{Store, Work};
+use crate::promotion::last_judgement;
 use crate::reading::attempt_row;
 use crate::tables::attempt::{Bare, NewAttempt};
 use crate::tables::call::StoredCall;
 use crate::tables::{artifact, attempt, build, call, candidate, danger, evaluation, event};
 use crate::{
-    AttemptId, AttemptRow, Boundary, CallFailure, CallId, CallState, CallTarget, JudgementRow,
-    NewBuild, NewCandidate, NewJudgement, Reservation, Result, RunId, SettledReply,
+    AttemptId, AttemptRow, Boundary, CallFailure, CallId, CallState, CallTarget, NewBuild,
+    NewCandidate, NewJudgement, Reservation, Result, RunId, SettledReply,
 };
 
 impl Store {
@@ -247,25 +247,6 @@ impl Store {
         step.advance(self, work, State::Judged, body).await
     }
 
-    /// Stores what the judge found on hidden cases, beside the search's report.
-    ///
-    /// # Errors
-    /// `WrongState` unless the attempt was judged.
-    pub async fn record_promotion(&self, id: &AttemptId, new: &NewJudgement<'_>) -> Result<()> {
-        check_verdict(new.verdict)?;
-        let mut work = self.write().await?;
-        let from = [State::Judged, State::Closed];
-        let step = Step::load(&mut work, id, "promoted", &from).await?;
-        let report = evaluation::insert(&mut work, id, step.variant()?, new).await?;
-        let body = json!({
-            "stage": new.stage.name(), "eval_key": new.eval_key,
-            "verdict": verdict_body(new.verdict), "report": report,
-            "from_cache": new.from_cache,
-        });
-        step.append(&mut work, "promoted", body).await?;
-        work.commit().await
-    }
-
     /// Ends an attempt. One that was judged must end with the judge's last verdict.
     ///
     /// # Errors
@@ -378,14 +359,6 @@ impl Step {
     }
 }
 
-/// The promotion's judgement where there is one, else the search's.
-async fn last_judgement(work: &mut Work, id: &AttemptId) -> Result<Option<JudgementRow>> {
-    match evaluation::of_attempt(work.connection(), id, Stage::Promote).await? {
-        Some(promoted) => Ok(Some(promoted)),
-        None => evaluation::of_attempt(work.connection(), id, Stage::Search).await,
-    }
-}
-
 async fn refuse_repeated(work: &mut Work, run: &RunId, task: &Digest, seq: u32) -> Result<()> {
     match attempt::id_of_seq(work.connection(), run, task, seq).await {
         Err(StoreError::UnknownAttempt { .. }) => Ok(()),
@@ -398,7 +371,7 @@ async fn refuse_repeated(work: &mut Work, run: &RunId, task: &Digest, seq: u32) 
 }
 
 /// A reason that its kind never carries would not read back as the same verdict.
-fn check_verdict(verdict: &Verdict) -> Result<()> {
+pub(crate) fn check_verdict(verdict: &Verdict) -> Result<()> {
     let fits = match verdict.reason {
         Some(reason) => reason.kinds().contains(&verdict.kind),
         None => verdict.is_correct(),
@@ -407,7 +380,7 @@ fn check_verdict(verdict: &Verdict) -> Result<()> {
     if fits { Ok(()) } else { Err(StoreError::Unstorable { what: "the verdict", why: why() }) }
 }
 
-fn verdict_body(verdict: &Verdict) -> Value {
+pub(crate) fn verdict_body(verdict: &Verdict) -> Value {
     let reason = verdict.reason.map(Reason::code);
     json!({ "kind": verdict.kind.name(), "reason": reason, "detail": verdict.detail })
 }

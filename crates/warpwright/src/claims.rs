@@ -1,4 +1,4 @@
-//! From a kernel in the ledger to a claim, and back: what `accept`, `reproduce` and `recheck` share.
+//! From a kernel to a claim, and back: what `accept`, `reproduce` and `recheck` share.
 //!
 //! [`subject`] is what is measured, [`measure`] who measures, [`carry`] the loop between them and
 //! the ledger, [`words`] how a claim is printed. Start at [`take`].

@@ -81,6 +81,7 @@ impl World {
                 limits: SearchLimits { attempts_max: 2 },
             }],
             budget: Budget::of_attempts(2),
+            promotes: false,
             seed: RunSeed([7; 32]),
             interrupt: Interrupt::default(),
             observer: Arc::new(|_: Progress<'_>| {}),

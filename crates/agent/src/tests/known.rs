@@ -23,6 +23,8 @@ fn report(note: &str) -> Report {
         cases: Vec::new(),
         score: Score::None,
         gpu: None,
+        promotion: None,
+        ended: None,
         notes: vec![note.to_owned()],
     }
 }

@@ -29,7 +29,7 @@ use crate::compared::{Checks, Compared, verify_items};
 use crate::decide::{check_status, run_failure};
 use crate::evaluate::Evaluation;
 use crate::gpu::{GpuConfig, interference};
-use crate::limits::{SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN, THROTTLE_EVENTS};
+use crate::limits::{HISTORY_CALLS, SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN, THROTTLE_EVENTS};
 use crate::reference::EMPTY;
 use crate::{Judge, JudgeError};
 
@@ -41,9 +41,13 @@ const CONTENTS: usize = 2;
 pub(crate) enum WindowKind {
     /// A short one, which steers.
     Search,
-    /// A full one; how long one call of the baseline takes decides how many samples there are, never
-    /// the candidate's own speed.
-    Accept { baseline_ns: f64 },
+    /// A full one, by its number; how long one call of the baseline takes decides how many samples
+    /// there are, never the candidate's own speed.
+    Accept { baseline_ns: f64, number: u64 },
+    /// Calls of one module that nobody resets, from the very first on.
+    History,
+    /// Every buffer set is used once.
+    Untouched,
 }
 
 /// What a verified window says of the time.
@@ -101,7 +105,7 @@ impl Judge {
         let set_bytes = contents[0].1.inputs.memfd.bytes() as u64 + slot_bytes + scratch(&plan);
         let l2_bytes = self.config.device.l2_bytes.unsigned_abs();
         let l2_bytes = gpus.sheets.first().map_or(l2_bytes, |it| it.facts.l2_bytes.unsigned_abs());
-        let key = master.derive(&format!("window/{}", evaluation.index)).0;
+        let key = master.derive(&format!("window/{}/{}", evaluation.index, kind.number())).0;
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| key[at + i]));
         Ok(Headline::Timed(Box::new(TimedHeadline {
             case,
@@ -117,10 +121,22 @@ impl Judge {
 }
 
 impl WindowKind {
+    /// Which window of an acceptance it is: each draws its own places and hash key.
+    fn number(self) -> u64 {
+        match self {
+            Self::Search | Self::History | Self::Untouched => 0,
+            Self::Accept { number, .. } => number,
+        }
+    }
+
     fn window(self, set_bytes: u64, l2_bytes: u64, key: [u64; 2]) -> Window {
         match self {
             Self::Search => Window::search(set_bytes, l2_bytes, key),
-            Self::Accept { baseline_ns } => Window::accept(set_bytes, l2_bytes, key, baseline_ns),
+            Self::Accept { baseline_ns, .. } => {
+                Window::accept(set_bytes, l2_bytes, key, baseline_ns)
+            }
+            Self::History => Window::history(key, HISTORY_CALLS),
+            Self::Untouched => Window::untouched(set_bytes, l2_bytes, key),
         }
     }
 }

@@ -96,6 +96,8 @@ fn report(cases: Vec<CaseReport>, score: Score) -> Report {
         score,
         notes: Vec::new(),
         gpu: None,
+        promotion: None,
+        ended: None,
     }
 }
 

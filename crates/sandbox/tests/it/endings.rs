@@ -134,6 +134,7 @@ fn what_the_caller_does_wrong_is_an_error() {
     let missing = "/nonexistent/program".as_ref();
     let spec = ChildSpec {
         program: missing,
+        watched_by: &[],
         kind: ChildKind::Probe,
         request: b"{}",
         bulk: &[],

@@ -38,6 +38,7 @@ fn run_script_with(
 ) -> ChildRun {
     run_child(&ChildSpec {
         program: &script(name),
+        watched_by: &[],
         kind: ChildKind::Build,
         request,
         bulk: &[],

@@ -17,6 +17,7 @@ fn play(part: &str, bulk: &[&Memfd], limits: &ChildLimits) -> ChildRun {
     let bulk: Vec<_> = bulk.iter().map(|memory| memory.as_fd()).collect();
     run_child(&ChildSpec {
         program: Path::new(CHILD),
+        watched_by: &[],
         kind: ChildKind::Candidate,
         request: json!({ "part": part }).to_string().as_bytes(),
         bulk: &bulk,
@@ -104,6 +105,7 @@ fn reasons_arrive_with_their_exit_codes() {
 fn a_request_of_another_form_is_refused() {
     let run = run_child(&ChildSpec {
         program: Path::new(CHILD),
+        watched_by: &[],
         kind: ChildKind::Verify,
         request: br#"{"part": "sum", "more": 1}"#,
         bulk: &[],

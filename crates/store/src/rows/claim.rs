@@ -176,6 +176,15 @@ pub struct PilotKey<'a> {
     pub judge_hash: &'a str,
 }
 
+/// What following a run's chain of events found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chain {
+    /// Every event follows from the one before; `head` is the hash of the last.
+    Intact { events: u64, head: Digest },
+    /// The first event that is missing, changed or out of place.
+    Broken { seq: u64 },
+}
+
 /// The first thing in a ledger that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {

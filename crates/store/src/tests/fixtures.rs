@@ -195,6 +195,8 @@ pub(super) fn report(load_sectors: f64) -> Report {
         cases: Vec::new(),
         notes: Vec::new(),
         gpu: None,
+        promotion: None,
+        ended: None,
         score: Score::Estimated(Estimate::new(&counters, &device, [1, 2])),
     }
 }

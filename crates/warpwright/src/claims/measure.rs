@@ -21,8 +21,7 @@ impl Measure<'_> {
     /// # Errors
     /// A broken machine, or one that cannot measure.
     pub(crate) fn protocol(&self, cancel: &CancelFlag) -> Result<Protocol, JudgeError> {
-        let _ = (self.judge, self.evaluation(), self.effort, cancel);
-        Err(not_yet())
+        self.judge.acceptance_protocol(&self.acceptance(), cancel)
     }
 
     /// Performs one step of it.
@@ -36,22 +35,19 @@ impl Measure<'_> {
         step: &Step,
         cancel: &CancelFlag,
     ) -> Result<Entry, JudgeError> {
-        let _ = (protocol, entries, step, cancel);
-        Err(not_yet())
+        self.judge.acceptance_step(&self.acceptance(), protocol, entries, step, cancel)
     }
 
-    fn evaluation(&self) -> judge::Evaluation<'_> {
-        judge::Evaluation {
+    fn acceptance(&self) -> judge::Acceptance<'_> {
+        let evaluation = judge::Evaluation {
             task: &self.subject.task,
             candidate: &self.subject.candidate,
             tunables: &self.subject.tunables,
             build: &self.subject.build,
             seed: self.seed,
             index: 0,
-        }
+        };
+        let Effort { rounds_max, confidence } = self.effort;
+        judge::Acceptance { evaluation, rounds_max, confidence }
     }
-}
-
-fn not_yet() -> JudgeError {
-    JudgeError::NotAvailable("this version's judge measures nothing for claims yet".to_owned())
 }

@@ -96,6 +96,8 @@ async fn many(
     let store = begun.parts.store.clone();
     let mut engine = wiring::engine(begun.parts, &begun.settings, observe)?;
     engine.interrupt = Interrupt::patient();
+    // Each stands for itself: there is no incumbent that it would replace.
+    engine.promotes = false;
     let session =
         Arc::new(Session { task, run: begun.run.clone(), replies, form, tally: Mutex::default() });
     let interrupts = drive::listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;

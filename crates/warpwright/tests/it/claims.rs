@@ -1,5 +1,7 @@
-//! From a kernel in the ledger to a bundle and back, through the real program. There is no GPU here,
-//! so a script takes the judge's place: it writes into the real ledger, as `accept` would.
+//! From a kernel in the ledger to a bundle and back, through the real program. There is no GPU
+//! here, so a script takes the judge's place: it writes into the real ledger, as `accept` would.
+
+use std::io::Read;
 
 use fleet::bundle::Bundle;
 use pipeline::acceptance::{
@@ -18,7 +20,7 @@ use pipeline::timing::Spread;
 use pipeline::verdict::Verdict;
 use store::{AcceptanceId, AttemptRow, Ended, NewAcceptance, Purpose, Store};
 
-use crate::program::{Program, SEED, demo_replies};
+use crate::program::{Ended as Call, Program, SEED, demo_replies};
 
 fn eager() -> BaselineId {
     BaselineId { kind: BaselineKind::Eager, math: MathMode::Strict }
@@ -187,44 +189,64 @@ async fn a_claim_is_exported_and_a_doctored_bundle_is_refused() {
     assert_eq!(again.closing()["outcome"], "not_comparable");
 
     let (original, _) = Bundle::read(&std::fs::read(&bundle).unwrap()).unwrap();
-    type Doctor<'a> = (&'a str, &'a dyn Fn(&mut Bundle), &'a str);
-    let doctors: [Doctor<'_>; 8] = [
-        ("time", &|bundle| slow_down(&mut bundle.entries), "a time was changed"),
-        ("claim", &|bundle| bundle.manifest.claim.against.interval.log_ratio += 0.1, "the claim"),
-        ("rounds", &|bundle| bundle.entries.truncate(12), "entries were taken out"),
-        ("source", &|bundle| bundle.source.push_str("// faster\n"), "the source was changed"),
-        ("plan", &|bundle| bundle.plan.push_str("# faster\n"), "the plan was changed"),
-        (
-            "task",
-            &|bundle| {
-                let text = bundle.task_files.get_mut("task.toml").unwrap();
-                text.extend_from_slice(b"# easier\n");
-            },
-            "the task was changed",
-        ),
-        ("seed", &|bundle| bundle.manifest.seed = SEED.replace('0', "1"), "the seed was changed"),
-        ("ptx", &|bundle| bundle.manifest.hashes.ptx.push('0'), "the program was changed"),
-    ];
-    for (name, doctor, word) in doctors {
+    for (name, doctor, word) in DOCTORS {
         let mut doctored = original.clone();
         doctor(&mut doctored);
         // Its digest is right: what was changed must show by itself.
-        let path = program.path(name);
-        std::fs::write(&path, doctored.pack(&[]).unwrap()).unwrap();
-        let ended = program.call(&["reproduce", &path.display().to_string()]);
+        let ended = reproduce(&program, name, &doctored.pack(&[]).unwrap());
         assert_eq!(ended.code, Some(2), "{name}: {}{}", ended.stdout, ended.stderr);
         assert!(ended.stderr.contains(word), "{name}: {}", ended.stderr);
     }
-    let mut other = original.clone();
-    other.manifest.cards[0].driver = "1".to_owned();
-    let swapped = other.pack(&[]).unwrap();
-    assert!(Bundle::read(&swapped).is_ok());
-    for garbage in [&b"not a bundle"[..], &swapped[..swapped.len() / 2], b""] {
-        let path = program.path("garbage");
-        std::fs::write(&path, garbage).unwrap();
-        let ended = program.call(&["reproduce", &path.display().to_string()]);
+    let whole = std::fs::read(&bundle).unwrap();
+    let ended = reproduce(&program, "driver", &with_other_driver(&whole));
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(ended.stderr.contains("its digest is another one"), "{}", ended.stderr);
+    for garbage in [&b"not a bundle"[..], &whole[..whole.len() / 2], b""] {
+        let ended = reproduce(&program, "garbage", garbage);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     }
+}
+
+/// The same bundle with another driver in its manifest and its old digest.
+fn with_other_driver(bundle: &[u8]) -> Vec<u8> {
+    let mut archive = tar::Archive::new(zstd::Decoder::new(bundle).unwrap());
+    let mut changed = tar::Builder::new(zstd::Encoder::new(Vec::new(), 1).unwrap());
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let mut text = String::new();
+        entry.read_to_string(&mut text).unwrap();
+        let text = text.replace("\"driver\": \"580.1\"", "\"driver\": \"580.2\"");
+        let mut header = entry.header().clone();
+        header.set_size(text.len() as u64);
+        let path = entry.path().unwrap().into_owned();
+        changed.append_data(&mut header, path, text.as_bytes()).unwrap();
+    }
+    changed.into_inner().unwrap().finish().unwrap()
+}
+
+fn reproduce(program: &Program, name: &str, bytes: &[u8]) -> Call {
+    let path = program.path(name);
+    std::fs::write(&path, bytes).unwrap();
+    program.call(&["reproduce", &path.display().to_string()])
+}
+
+/// What is changed, how, and how the refusal names it.
+type Doctor = (&'static str, fn(&mut Bundle), &'static str);
+
+const DOCTORS: [Doctor; 8] = [
+    ("time", |bundle| slow_down(&mut bundle.entries), "a time was changed"),
+    ("claim", |bundle| bundle.manifest.claim.against.interval.log_ratio += 0.1, "the claim"),
+    ("rounds", |bundle| bundle.entries.truncate(12), "entries were taken out"),
+    ("source", |bundle| bundle.source.push_str("// faster\n"), "the source was changed"),
+    ("plan", |bundle| bundle.plan.push_str("# faster\n"), "the plan was changed"),
+    ("task", ease_task, "the task was changed"),
+    ("seed", |bundle| bundle.manifest.seed = SEED.replace('0', "1"), "the seed was changed"),
+    ("ptx", |bundle| bundle.manifest.hashes.ptx.push('0'), "the program was changed"),
+];
+
+fn ease_task(bundle: &mut Bundle) {
+    let text = bundle.task_files.get_mut("task.toml").unwrap();
+    text.extend_from_slice(b"# easier\n");
 }
 
 fn slow_down(entries: &mut [Entry]) {

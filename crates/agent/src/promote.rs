@@ -1,0 +1,152 @@
+//! Between judged and closed: a candidate that would replace the incumbent meets hidden cases.
+//!
+//! What they showed is stored in full; the attempt ends with no more of it than one word.
+
+use std::sync::Arc;
+
+use judge::{Job, Promoted, RunSeed};
+use llm::Llm;
+use pipeline::attempt::best;
+use pipeline::inputs::MasterSeed;
+use pipeline::promotion::{Coarse, Promotion, told};
+use pipeline::report::{Report, Score, Stage};
+use pipeline::verdict::Verdict;
+use store::{AttemptRow, JudgementRow, NewJudgement};
+
+use crate::advance::{blocking, incomplete};
+use crate::engine::Engine;
+use crate::error::AgentError;
+
+impl<L: Llm + Sync> Engine<L> {
+    /// Promotes a judged attempt if it would replace the incumbent, then closes it.
+    pub(crate) async fn promote_and_close(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
+        let searched =
+            attempt.judgement.as_ref().ok_or_else(|| incomplete(attempt, "judgement"))?;
+        let known = self.store.promotion(&attempt.id).await?;
+        let verdict = match known {
+            Some(promoted) => promoted.verdict,
+            None if self.promotes && searched.verdict.is_correct() => {
+                self.promoted_verdict(attempt, searched).await?
+            }
+            None => searched.verdict.clone(),
+        };
+        Ok(self.store.close_attempt(&attempt.id, &verdict).await?)
+    }
+
+    async fn promoted_verdict(
+        &self,
+        attempt: &AttemptRow,
+        searched: &JudgementRow,
+    ) -> Result<Verdict, AgentError> {
+        let closed = self.store.closed_attempts(&attempt.run_id, &attempt.task_hash).await?;
+        let incumbent = best(&closed);
+        let score = searched.report.as_ref().map_or(&Score::None, |report| &report.score);
+        let replaces = incumbent.is_none_or(|incumbent| score.improves_on(incumbent.score()));
+        if !replaces {
+            return Ok(searched.verdict.clone());
+        }
+        if let Some(report) = self.promoted_before(searched).await? {
+            return self.store_promotion(attempt, searched, &report, true).await;
+        }
+        let incumbent = incumbent.map(|incumbent| incumbent.seq);
+        match self.promote(attempt, incumbent).await? {
+            Some(promoted) => {
+                let report = full_report(promoted);
+                self.store_promotion(attempt, searched, &report, false).await
+            }
+            None => Ok(searched.verdict.clone()),
+        }
+    }
+
+    /// The report of an earlier promote of an equal program.
+    async fn promoted_before(&self, searched: &JudgementRow) -> Result<Option<Report>, AgentError> {
+        let Some(key) = &searched.eval_key else { return Ok(None) };
+        let toolchain_id = &self.judge.config().toolchain_id;
+        let found = self.store.promotion_of_eval_key(key, toolchain_id).await?;
+        Ok(found.map(|(_, report)| report))
+    }
+
+    async fn promote(
+        &self,
+        attempt: &AttemptRow,
+        incumbent: Option<u32>,
+    ) -> Result<Option<Promoted>, AgentError> {
+        let secret = MasterSeed(self.seed.0).derive(&format!("promote/{}", attempt.id));
+        let job = Arc::new(self.job(attempt, RunSeed(secret.0))?);
+        let incumbent = match incumbent {
+            Some(seq) => {
+                let (run, task) = (&attempt.run_id, &attempt.task_hash);
+                let row = self.store.attempt_detail(run, task, seq).await?.attempt;
+                Some(Arc::new(self.job(&row, RunSeed(secret.0))?))
+            }
+            None => None,
+        };
+        let (evaluator, cancel) = (Arc::clone(&self.evaluator), self.interrupt.cancel_flag());
+        blocking(move || evaluator.promote(&job, incumbent.as_deref(), &cancel)).await
+    }
+
+    /// Everything that judging an attempt needs, with a seed of its own.
+    fn job(&self, attempt: &AttemptRow, seed: RunSeed) -> Result<Job, AgentError> {
+        let (row, candidate) = self.candidate_of(attempt)?;
+        let built = attempt.build.as_ref().ok_or_else(|| incomplete(attempt, "build"))?;
+        let key = attempt.judgement.as_ref().and_then(|judgement| judgement.eval_key.clone());
+        let operator = self.operator(attempt)?;
+        Ok(Job {
+            id: attempt.id.to_string(),
+            eval_key: key.unwrap_or_else(|| built.id.clone()),
+            task: Arc::clone(&operator.task),
+            task_files: Arc::clone(&operator.files),
+            candidate,
+            tunables: row.tunables.clone(),
+            build: crate::advance::restored(built)
+                .ok_or_else(|| incomplete(attempt, "PTX or cubin"))?,
+            seed,
+            index: 0,
+        })
+    }
+
+    async fn store_promotion(
+        &self,
+        attempt: &AttemptRow,
+        searched: &JudgementRow,
+        report: &Report,
+        from_cache: bool,
+    ) -> Result<Verdict, AgentError> {
+        let verdict = verdict_of(report);
+        let new = NewJudgement {
+            stage: Stage::Promote,
+            // What failed for a reason of the machine's is tried again.
+            eval_key: searched.eval_key.as_ref(),
+            verdict: &verdict,
+            report: Some(report),
+            from_cache,
+            danger: None,
+        };
+        self.store.record_promotion(&attempt.id, &new).await?;
+        Ok(verdict)
+    }
+}
+
+/// The report with what it came to, and the full verdict among its notes.
+fn full_report(promoted: Promoted) -> Report {
+    let mut report = promoted.report;
+    report.promotion = Some(promoted.promotion);
+    report.ended = Some(promoted.verdict);
+    report
+}
+
+/// As much of the verdict as the attempt ends with.
+fn verdict_of(report: &Report) -> Verdict {
+    match (&report.ended, report.promotion) {
+        (Some(verdict), _) => told(verdict),
+        (None, Some(Promotion::Failed(coarse))) => unexplained(coarse),
+        (None, Some(Promotion::Passed { .. } | Promotion::NotFaster { .. }) | None) => {
+            Verdict::correct()
+        }
+    }
+}
+
+/// A failure whose verdict was not stored.
+fn unexplained(coarse: Coarse) -> Verdict {
+    Verdict::failed(pipeline::verdict::Reason::Shape, coarse.describe())
+}

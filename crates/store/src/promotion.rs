@@ -1,0 +1,57 @@
+//! What the judge found on hidden cases: a second judgement beside the search's report.
+
+use pipeline::attempt::State;
+use pipeline::report::Stage;
+use serde_json::json;
+
+use crate::error::StoreError;
+use crate::open::{Store, Work};
+use crate::steps::{check_verdict, verdict_body};
+use crate::tables::{attempt, evaluation, event};
+use crate::{AttemptId, JudgementRow, NewJudgement, Result};
+
+impl Store {
+    /// Stores what the judge found on hidden cases.
+    ///
+    /// # Errors
+    /// `WrongState` unless the attempt was judged.
+    pub async fn record_promotion(&self, id: &AttemptId, new: &NewJudgement<'_>) -> Result<()> {
+        check_verdict(new.verdict)?;
+        let mut work = self.write().await?;
+        let bare = attempt::get(work.connection(), id).await?;
+        let (seq, state) = (bare.ask.seq, bare.state);
+        let wrong = || {
+            let found = state.name().to_owned();
+            StoreError::WrongState { seq, action: "promoted", found }
+        };
+        let judged = matches!(state, State::Judged | State::Closed);
+        let variant = bare.variant_id.as_ref().filter(|_| judged).ok_or_else(wrong)?;
+        let report = evaluation::insert(&mut work, id, variant, new).await?;
+        let body = json!({
+            "attempt": id.as_str(), "seq": seq, "stage": new.stage.name(),
+            "eval_key": new.eval_key, "verdict": verdict_body(new.verdict), "report": report,
+            "from_cache": new.from_cache,
+        });
+        event::append(&mut work, &bare.run_id, "promoted", &body).await?;
+        work.commit().await
+    }
+
+    /// What the judge found on hidden cases, where it looked.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn promotion(&self, id: &AttemptId) -> Result<Option<JudgementRow>> {
+        evaluation::of_attempt(&mut *self.read().await?, id, Stage::Promote).await
+    }
+}
+
+/// The promotion's judgement where there is one, else the search's.
+pub(crate) async fn last_judgement(
+    work: &mut Work,
+    id: &AttemptId,
+) -> Result<Option<JudgementRow>> {
+    match evaluation::of_attempt(work.connection(), id, Stage::Promote).await? {
+        Some(promoted) => Ok(Some(promoted)),
+        None => evaluation::of_attempt(work.connection(), id, Stage::Search).await,
+    }
+}
