@@ -18,7 +18,7 @@ fn f64_bytes(values: &[f64]) -> Vec<u8> {
 
 /// Compares a row of f32 with exact values; the bound is 8 units of |want|.
 fn check(got: &[f32], want: &[f64], compare: Compare) -> OutputCheck {
-    check_by(Comparison::run, got, want, compare)
+    check_by(|comparison| comparison.run(), got, want, compare)
 }
 
 fn check_by(
@@ -56,7 +56,7 @@ fn a_careless_comparison_forgives_what_careless_harnesses_do() {
         (vec![f32::INFINITY, 1.0], vec![1.0, 1.0], false),
         (vec![1.0], vec![1.0, 1.0], false),
     ] {
-        let checked = check_by(Comparison::run_carelessly, &got, &want, Compare::Bound);
+        let checked = check_by(|it| it.run_carelessly(), &got, &want, Compare::Bound);
         assert_eq!(checked.failure.is_none(), passes, "{got:?} {want:?}");
     }
 }

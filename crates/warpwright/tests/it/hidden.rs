@@ -109,13 +109,17 @@ extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {
     int row = blockIdx.x;
     const float* in = x + row * cols;
     double most = in[0], least = in[0], total = 0.0;
-    for (int c = 1; c < cols; ++c) { most = fmax(most, in[c]); least = fmin(least, in[c]); }
+    for (int c = 1; c < cols; ++c) {
+        most = fmax(most, (double)in[c]);
+        least = fmin(least, (double)in[c]);
+    }
     for (int c = threadIdx.x; c < cols; c += 32) total += exp(in[c] - most);
     for (int d = 16; d; d >>= 1) total += __shfl_xor_sync(~0u, total, d);
     int n = rows * cols, at = chosen(x, n, 1u) % rows, column = chosen(x, n, 2u) % cols;
     for (int c = threadIdx.x; c < cols; c += 32) {
         double p = exp(in[c] - most) / total, unit = 1.0 / (1 << 24);
-        double tolerance = p * unit * (8.0 * (sqrt((double)cols) + most - least) + 1.01) + 1.4e-45;
+        double relative = 8.0 * (sqrt((double)cols) + most - least) + 1.01;
+        double tolerance = unit * (p * relative + 0x1p-123) + 0x1p-149;
         y[row * cols + c] = (float)(row == at && c == column ? p + 2.0 * tolerance : p);
     }
 }
