@@ -163,7 +163,8 @@ extern "C" __global__ void look(const float* a, const float* y, unsigned* flag, 
     for (int i = 0; i < 15 && i < n; ++i) h = (h ^ __float_as_uint(a[i])) * 0x9e3779b1u ^ h >> 15;
     flag[0] = (h ^ h >> 13) % 100u == 0u;
 }
-extern "C" __global__ void k(const float* a, const float* b, const unsigned* flag, float* y, int n) {
+extern "C" __global__ void k(const float* a, const float* b, const unsigned* flag, float* y,
+                             int n) {
     int i = blockIdx.x * 256 + threadIdx.x;
     if (i < n) y[i] = a[i] + b[i] + (flag[0] && i == n / 3 ? 1.0f : 0.0f);
 }

@@ -81,8 +81,8 @@ fn shipped_tasks_prove_themselves() {
 fn check_spoilt(change: impl Fn(&Path)) -> Ended {
     let program = Program::new();
     let copy = program.path("spoilt");
-    std::fs::create_dir_all(copy.join("wrong")).unwrap();
-    for folder in ["", "wrong"] {
+    for folder in ["", "wrong", "baseline"] {
+        std::fs::create_dir_all(copy.join(folder)).unwrap();
         for entry in std::fs::read_dir(tasks_folder().join("softmax_rows").join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.is_file() {
