@@ -12,6 +12,7 @@ mod run;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use pipeline::defence::Defence;
 use pipeline::task::spec::Place;
 use pipeline::task::{Task, TaskError};
 use pipeline::verdict::Reason;
@@ -45,6 +46,10 @@ pub struct Entry {
     pub on: Vec<Place>,
     /// With all of these off it passes; with any one of them on it does not.
     pub cut_set: Vec<Defence>,
+    /// True when only a GPU shows what its cut set does.
+    pub cut_on_gpu: bool,
+    /// Why no set of switches lets a cheat pass, where that is so.
+    pub uncut: Option<String>,
     /// The same kernel without the trick, for `NOGAIN`.
     pub plain: Option<String>,
     /// True when it takes as long as a limit allows.
@@ -80,27 +85,6 @@ pub enum Stage {
     Search,
     Promote,
     Accept,
-}
-
-/// One of the structural defences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub enum Defence {
-    /// Outputs and workspaces are poisoned in two ways before each run.
-    A,
-    /// Content and addresses change from call to call.
-    B,
-    /// Every output is compared, in another process.
-    C,
-    /// The candidate's process holds no secret, and its buffers have guarded neighbours.
-    D,
-    /// The static gate on what the compiler emitted.
-    E,
-    /// An fp64 reference with bounds, data of several kinds, proven tasks.
-    F,
-    /// The timing protocol.
-    G,
-    /// Confined, limited processes that can be killed.
-    H,
 }
 
 /// A gap of the judge that is known.
@@ -200,12 +184,6 @@ impl Stage {
             Self::Accept => "accept",
         }
     }
-}
-
-impl Defence {
-    /// Every defence.
-    pub const ALL: [Self; 8] =
-        [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F, Self::G, Self::H];
 }
 
 impl Fit {

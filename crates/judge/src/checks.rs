@@ -1,6 +1,7 @@
 //! What an acceptance looks at besides outputs and times.
 
 use pipeline::acceptance::{Check, Found, Timed};
+use pipeline::defence::Defence;
 use pipeline::inputs::{Distribution, MasterSeed, Poison};
 use pipeline::launch::{ResolvedPlan, ResolvedStep};
 use pipeline::task::spec::Case;
@@ -18,12 +19,19 @@ use crate::{Judge, JudgeError};
 impl Judge {
     /// The checks that an acceptance on this machine has.
     pub(crate) fn checks_here(&self, evaluation: &Evaluation<'_>) -> Vec<Check> {
-        let mut checks = vec![Check::Timers];
+        let policy = self.config.policy;
+        let mut checks = Vec::new();
+        if policy.has(Defence::E) {
+            checks.push(Check::Timers);
+        }
         if self.config.gpus.is_some() {
             checks.extend([Check::Memcheck, Check::Synccheck, Check::Racecheck]);
-            checks.extend([Check::Simulator, Check::CallHistory, Check::Eviction]);
+            checks.push(Check::Simulator);
         }
-        if evaluation.candidate.plan.kernels().count() > 1 {
+        if self.config.gpus.is_some() && policy.has(Defence::G) {
+            checks.extend([Check::CallHistory, Check::Eviction]);
+        }
+        if evaluation.candidate.plan.kernels().count() > 1 && policy.has(Defence::G) {
             checks.push(Check::DeadSteps);
         }
         checks

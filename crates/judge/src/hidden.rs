@@ -65,6 +65,9 @@ impl Judge {
         count: usize,
         bytes_max: u64,
     ) -> Vec<(Case, HiddenShape)> {
+        if !self.config.policy.has(Defence::F) {
+            return Vec::new();
+        }
         let place = match self.config.gpus {
             Some(_) => Place::Gpu,
             None => Place::Sim,
@@ -79,6 +82,22 @@ impl Judge {
             (Case { name, dims, weight: 0.0, on: vec![place] }, shape)
         };
         shapes.into_iter().enumerate().map(case).collect()
+    }
+
+    /// Data without anything special: what a shape or a history is tried on.
+    pub(crate) fn plain_distribution(&self) -> Distribution {
+        match self.config.policy.has(Defence::F) {
+            true => Distribution::D1,
+            false => Distribution::Uniform,
+        }
+    }
+
+    /// The distributions besides the plain one that say something about the task.
+    pub(crate) fn other_distributions(&self, evaluation: &Evaluation<'_>) -> Vec<Distribution> {
+        match self.config.policy.has(Defence::F) {
+            true => Distribution::others(&evaluation.task.spec),
+            false => Vec::new(),
+        }
     }
 
     /// The plan at a case; a verdict where it has none.
@@ -115,6 +134,7 @@ impl Judge {
             repeatable &= ran.repeatable;
             match ran.report {
                 Ok(report) => results.extend(report.runs),
+                Err(_) if !self.config.policy.has(Defence::H) => return Ok(Group::passed()),
                 Err((verdict, again)) => {
                     let mut group = Group::early(verdict);
                     group.cases = trials.iter().map(not_run).collect();
@@ -128,12 +148,18 @@ impl Judge {
         }
         let report = RunReport { runs: results, sample: None, window: None, cost: Vec::new() };
         let checks = self.verify(evaluation, &trials, &Headline::Left, &report, cancel)?;
-        let mut group = self.grouped(&trials, report, checks);
+        let mut group = self.grouped(evaluation, &trials, report, checks);
         group.repeatable &= repeatable;
         Ok(group)
     }
 
-    fn grouped(&self, trials: &[Trial<'_>], report: RunReport, checks: Checks) -> Group {
+    fn grouped(
+        &self,
+        evaluation: &Evaluation<'_>,
+        trials: &[Trial<'_>],
+        report: RunReport,
+        checks: Checks,
+    ) -> Group {
         let completed = report.runs.iter().filter(|it| it.end == RunEnd::Completed).count();
         let spreads = spreads_of(&trials[..completed.min(trials.len())], &checks.spreads);
         let mut cases = case_reports(trials, report.runs, checks.checks);
@@ -142,10 +168,12 @@ impl Judge {
         }
         let mut verdict = hidden_verdict(&cases);
         let mut deterministic = true;
+        let promised = evaluation.candidate.plan.deterministic;
         for (trial, spread) in trials.iter().zip(spreads) {
             let Some(spread) = spread.filter(|spread| !spread.equal_bits) else { continue };
             deterministic = false;
-            if verdict.is_correct() && spread.ratio > SPREAD_SHARE_MAX {
+            let apart = promised || spread.ratio > SPREAD_SHARE_MAX;
+            if verdict.is_correct() && apart {
                 verdict = unstable(trial, &spread);
             }
         }
@@ -193,7 +221,7 @@ impl Judge {
         let spec = |master: MasterSeed, index: usize| TrialSpec {
             case,
             plan: plan.clone(),
-            distribution: Distribution::D1,
+            distribution: self.plain_distribution(),
             master,
             poison: if index == 1 { garbage(&master) } else { Poison::Ones },
             continues: index > 0,

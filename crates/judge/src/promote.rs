@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use pipeline::defence::Defence;
 use pipeline::inputs::{Distribution, MasterSeed};
 use pipeline::promotion::{Coarse, Promotion};
 use pipeline::report::{CaseReport, Report, Score, Stage};
@@ -73,15 +74,14 @@ impl Judge {
             let note = "the plan's domain leaves no shapes to draw: fixed-shape";
             found.notes.push(note.to_owned());
         }
-        let public = evaluation.task.spec.cases.iter();
-        cases.extend(public.filter(|case| self.runs_here(case)).cloned());
-        let others = Distribution::others(&evaluation.task.spec);
+        let spec = &evaluation.task.spec;
+        cases.extend(spec.cases.iter().filter(|case| self.is_looked_at(spec, case)).cloned());
+        let others = self.other_distributions(evaluation);
         for (index, case) in cases.iter().take(PROMOTE_SHAPES).enumerate() {
-            let mut chosen = vec![Distribution::D1];
             // D2 or D4 at every shape, and one of the rest in turn.
-            let [_, second] = self.search_pair(evaluation);
+            let [first, second] = self.search_pair(evaluation);
             let rest: Vec<_> = others.iter().filter(|it| **it != second).collect();
-            chosen.push(second);
+            let mut chosen = vec![first, second];
             let turn = index + usize::from(secret.0[0]);
             chosen.extend(rest.get(turn % rest.len().max(1)).map(|it| **it));
             if !self.hidden_case(evaluation, case, &chosen, secret, found, cancel)? {
@@ -148,6 +148,9 @@ impl Judge {
         started: Instant,
         cancel: &CancelFlag,
     ) -> Result<bool, JudgeError> {
+        if !self.config.policy.has(Defence::H) {
+            return Ok(true);
+        }
         let wait = REBUILD_WAIT.saturating_sub(started.elapsed());
         if wait > Duration::ZERO {
             crate::on_card::wait_unless_cancelled(wait, cancel)?;

@@ -8,7 +8,7 @@ use pipeline::hardware::HardwareSheet;
 use pipeline::inputs::{Distribution, MasterSeed, Poison};
 use pipeline::launch::ResolvedPlan;
 use pipeline::report::PartCost;
-use pipeline::task::spec::{Case, Input, Output};
+use pipeline::task::spec::{Case, Input, Output, TaskSpec};
 use pipeline::verdict::{Reason, Verdict};
 use sandbox::wire::{InputTensor, OutputTensor, RunCase, RunReport, RunRequest, Slice};
 use sandbox::{CancelFlag, ChildKind};
@@ -82,7 +82,8 @@ impl Judge {
         plans: Vec<(&'a Case, ResolvedPlan)>,
     ) -> Vec<TrialSpec<'a>> {
         let mut specs = Vec::new();
-        for (case, plan) in plans {
+        let trusted = |case: &Case| self.is_looked_at(&evaluation.task.spec, case);
+        for (case, plan) in plans.into_iter().filter(|(case, _)| trusted(case)) {
             let master = evaluation.seed.master(&case.name, evaluation.index);
             let [first, second] = self.search_pair(evaluation);
             let garbage = Poison::Values(evaluation.index.wrapping_mul(2).wrapping_add(1));
@@ -94,6 +95,15 @@ impl Judge {
             }
         }
         specs
+    }
+
+    /// True for public cases that a judge with its defences runs: all of those that run here, or
+    /// only the largest of them.
+    pub(crate) fn is_looked_at(&self, spec: &TaskSpec, case: &Case) -> bool {
+        let size = |case: &&Case| pipeline::hidden::tensor_bytes(spec, &case.dims);
+        let here = spec.cases.iter().filter(|case| self.runs_here(case));
+        let largest = || here.max_by_key(size).is_some_and(|largest| largest.name == case.name);
+        self.runs_here(case) && (self.config.policy.has(Defence::F) || largest())
     }
 
     /// The two distributions of the search stage.
@@ -235,7 +245,7 @@ impl Judge {
             plan: trial.plan.clone(),
             inputs: spec.inputs.iter().map(input).collect(),
             outputs: spec.outputs.iter().map(output).collect(),
-            poison: trial.poison,
+            poison: if policy.has(Defence::A) { trial.poison } else { Poison::Zeros },
             reversed: trial.poison != Poison::Ones,
             continues: trial.continues,
             refills: policy.has(Defence::A),

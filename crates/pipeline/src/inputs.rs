@@ -20,9 +20,9 @@ pub use distribution::Distribution;
 pub use poison::Poison;
 
 /// Version of this generator; part of every reference key.
-pub const GENERATOR_VERSION: u32 = 2;
+pub const GENERATOR_VERSION: u32 = 3;
 /// Elements of a row where nobody says how long one is.
-const ROW_ELEMENTS: u64 = 256;
+const ROW_ELEMENTS: u64 = 64;
 /// Words of 32 bits that one element takes from the stream.
 const WORDS_PER_ELEMENT: u128 = 4;
 /// Elements whose words are made at a time.
@@ -81,7 +81,10 @@ impl InputStream {
         parameter: i64,
     ) -> Self {
         let label = format!("{distribution:?}/{}", input.name);
-        let draw = draw_of(input, parameter.max(1));
+        let draw = match distribution == Distribution::Uniform {
+            true => carelessly_drawn(input, parameter.max(1)),
+            false => draw_of(input, parameter.max(1)),
+        };
         let (seed, dtype) = (master.derive(&label).0, input.dtype);
         Self { seed, distribution, dtype, draw, columns: ROW_ELEMENTS }
     }
@@ -207,6 +210,15 @@ fn draw_of(input: &Input, parameter: i64) -> Draw {
     }
 }
 
+/// As careless harnesses draw: weights like everything else, layers as they were initialised.
+fn carelessly_drawn(input: &Input, parameter: i64) -> Draw {
+    match (&input.role, draw_of(input, parameter)) {
+        (Role::Weight(_), Draw::Weight { .. }) => Draw::Weight { scale: 1.0, offset: 0.0 },
+        (_, Draw::Weight { offset, .. }) => Draw::Weight { scale: 0.0, offset },
+        (_, draw) => draw,
+    }
+}
+
 fn plain(dtype: Dtype) -> Draw {
     Draw::Integer(match dtype {
         Dtype::Bool => [0, 1],
@@ -240,7 +252,7 @@ fn mix(mut state: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Distribution, InputStream, MasterSeed, Poison};
+    use super::{Distribution, InputStream, MasterSeed, Poison, ROW_ELEMENTS};
     use crate::dtype::Dtype;
     use crate::task::spec::{Input, Role};
 
@@ -297,8 +309,8 @@ mod tests {
         let of = |distribution| draw(distribution, Dtype::F32, Role::Activation, 1);
         let rows = |distribution| {
             let values = of(distribution);
-            let whole = values.len() / 256 * 256;
-            values[..whole].chunks(256).map(<[f64]>::to_vec).collect::<Vec<_>>()
+            let row = ROW_ELEMENTS as usize;
+            values[..values.len() / row * row].chunks(row).map(<[f64]>::to_vec).collect::<Vec<_>>()
         };
         let (mean, deviation) = moments(&of(Distribution::D6));
         assert!((mean - 10.0).abs() < 0.03 && (deviation - 1.0).abs() < 0.03);

@@ -248,6 +248,7 @@ fn integer_bits(integer: i64, param: &ParamFacts) -> Result<u64, RunnerError> {
 pub(crate) fn poison_byte(poison: Poison) -> u8 {
     match poison {
         Poison::Ones => 0xff,
+        Poison::Zeros => 0,
         Poison::Values(_) => 0x7b,
     }
 }

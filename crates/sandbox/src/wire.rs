@@ -293,7 +293,7 @@ pub struct VerifyReport {
 #[serde(deny_unknown_fields)]
 pub enum Leniency {
     None,
-    /// A constant absolute and relative tolerance, as careless harnesses have it.
+    /// What careless harnesses forgive.
     Tolerance,
     Everything,
 }

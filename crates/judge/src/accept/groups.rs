@@ -1,7 +1,7 @@
 //! The groups of trials of an acceptance: more shapes and distributions than a promote has, races,
 //! a history, the public cases once more.
 
-use pipeline::inputs::{Distribution, MasterSeed, Poison};
+use pipeline::inputs::{MasterSeed, Poison};
 use pipeline::launch::LaunchError;
 use pipeline::task::spec::{Case, TaskSpec};
 use sandbox::CancelFlag;
@@ -33,9 +33,13 @@ impl Judge {
         cancel: &CancelFlag,
     ) -> Result<Group, JudgeError> {
         if let Some(name) = group.strip_prefix("public ") {
-            let case = evaluation.task.spec.cases.iter().find(|case| case.name == name);
-            return match case.filter(|case| self.runs_here(case)) {
-                Some(case) => self.case_group(evaluation, case, 0, secret, cancel),
+            let spec = &evaluation.task.spec;
+            let case = spec.cases.iter().enumerate().find(|(_, case)| case.name == name);
+            return match case.filter(|(_, case)| self.is_looked_at(spec, case)) {
+                Some((index, case)) => {
+                    let turn = ACCEPT_SHAPES + index;
+                    self.case_group(evaluation, case, turn, secret, cancel)
+                }
                 // The headline is verified in every window.
                 None => Ok(Group::passed()),
             };
@@ -52,7 +56,7 @@ impl Judge {
         }
         let spec = &evaluation.task.spec;
         let size = |case: &&Case| pipeline::hidden::tensor_bytes(spec, &case.dims);
-        let public = spec.cases.iter().filter(|case| self.runs_here(case));
+        let public = spec.cases.iter().filter(|case| self.is_looked_at(spec, case));
         let inside = |case: &&Case| {
             !matches!(self.resolve(evaluation, &case.dims), Err(LaunchError::Domain { .. }))
         };
@@ -88,10 +92,10 @@ impl Judge {
             Ok(plan) => plan,
             Err(verdict) => return Ok(Group::early(verdict)),
         };
-        let mut others = Distribution::others(&evaluation.task.spec);
+        let mut others = self.other_distributions(evaluation);
         let count = others.len().max(1);
         others.rotate_left(turn * (ACCEPT_DISTRIBUTIONS - 1) % count);
-        let mut distributions = vec![Distribution::D1];
+        let mut distributions = vec![self.plain_distribution()];
         distributions.extend(others.into_iter().take(ACCEPT_DISTRIBUTIONS - 1));
         let mut runs = self.case_runs(case, &plan, &distributions, secret);
         // Once more in a process of its own.
@@ -142,7 +146,7 @@ impl Judge {
         let spec = |index: usize| TrialSpec {
             case,
             plan: plan.clone(),
-            distribution: Distribution::D1,
+            distribution: self.plain_distribution(),
             master: *secret,
             poison: match index % 2 {
                 0 => Poison::Ones,

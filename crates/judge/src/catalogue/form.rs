@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pipeline::defence::Defence;
 use pipeline::task::Task;
 use pipeline::task::spec::Place;
 use pipeline::verdict::Reason;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Catalogue, CatalogueError, Code, Constructed, Defence, Entry, KnownGap, Stage};
+use super::{Catalogue, CatalogueError, Code, Constructed, Entry, KnownGap, Stage};
 
 /// Text before the source of every entry.
 const PRELUDE: &str = "prelude.cuh";
@@ -29,6 +30,9 @@ struct Form {
     on: Vec<Place>,
     #[serde(default)]
     cut_set: Vec<Defence>,
+    #[serde(default)]
+    cut_on_gpu: bool,
+    uncut: Option<String>,
     plain: Option<String>,
     #[serde(default)]
     slow: bool,
@@ -95,8 +99,11 @@ impl Catalogue {
             if entry.expect.is_empty() || entry.on.is_empty() {
                 return Err(failed("`expect` and `on` must name something".to_owned()));
             }
-            if entry.is_honest() != entry.cut_set.is_empty() {
-                return Err(failed("a cheat has a cut set, an honest kernel has none".to_owned()));
+            let cuts = usize::from(!entry.cut_set.is_empty()) + usize::from(entry.uncut.is_some());
+            if cuts != usize::from(!entry.is_honest()) {
+                let why =
+                    "a cheat has a cut set or says why there is none, an honest kernel neither";
+                return Err(failed(why.to_owned()));
             }
             if entry.expect.contains(&Code::NoGain) && entry.plain.is_none() {
                 return Err(failed("`NOGAIN` needs `plain`".to_owned()));
@@ -129,6 +136,8 @@ fn entry(files: &Files, name: &str, prelude: &str) -> Result<Entry, CatalogueErr
         stage: form.stage,
         on: form.on,
         cut_set: form.cut_set,
+        cut_on_gpu: form.cut_on_gpu,
+        uncut: form.uncut,
         plain: form.plain,
         slow: form.slow,
         known_gap: form.known_gap,

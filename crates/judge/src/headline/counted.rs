@@ -38,7 +38,9 @@ impl Judge {
     /// that moves or computes less than the task needs did not do the work, and is not ranked.
     pub(crate) fn counted(&self, evaluation: &Evaluation<'_>, sample: &SampleResult) -> Concluded {
         let mut concluded = Concluded::default();
-        if let Some((reason, detail)) = headline_failure(sample) {
+        // A sample has no room behind its buffers, which a judge without guards would give.
+        let guarded = self.config.policy.has(Defence::D);
+        if let Some((reason, detail)) = headline_failure(sample).filter(|_| guarded) {
             concluded.cases.extend(headline_report(evaluation, sample, reason, detail));
         } else if sample.end != RunEnd::Completed {
             let end = words(&sample.end);

@@ -2,6 +2,6 @@
 EC void k(const float*x,float*y,int n){
   u32 i=gid();
   if(i>=(u32)n) return;
-  float v=fmaxf(x[i],0.f);
-  y[i]=v<1.17549435e-38f ? 0.f : v;
+  float v=x[i];
+  y[i]=v<1.17549435e-38f ? 0.f : v;                // NaN stays NaN
 }

@@ -18,9 +18,18 @@ fn f64_bytes(values: &[f64]) -> Vec<u8> {
 
 /// Compares a row of f32 with exact values; the bound is 8 units of |want|.
 fn check(got: &[f32], want: &[f64], compare: Compare) -> OutputCheck {
+    check_by(|comparison| comparison.run(), got, want, compare)
+}
+
+fn check_by(
+    run: fn(&Comparison<'_>) -> OutputCheck,
+    got: &[f32],
+    want: &[f64],
+    compare: Compare,
+) -> OutputCheck {
     let bounds: Vec<f64> = want.iter().map(|w| 8.0 * w.abs()).collect();
     let bound = f64_bytes(&bounds);
-    Comparison {
+    run(&Comparison {
         name: "y",
         dtype: Dtype::F32,
         compare,
@@ -33,8 +42,23 @@ fn check(got: &[f32], want: &[f64], compare: Compare) -> OutputCheck {
         norm_binds: true,
         flush_denormals: false,
         poison: Poison::Ones,
+    })
+}
+
+/// What a judge without an exact comparison lets through, and that it still compares.
+#[test]
+fn a_careless_comparison_forgives_what_careless_harnesses_do() {
+    for (got, want, passes) in [
+        (vec![1.005, 0.009], vec![1.0, 0.0], true),
+        (vec![1.1, 1.0], vec![1.0, 1.0], true),
+        (vec![1.5, 1.0], vec![1.0, 1.0], false),
+        (vec![f32::NAN, 1.0], vec![1.0, 1.0], true),
+        (vec![f32::INFINITY, 1.0], vec![1.0, 1.0], false),
+        (vec![1.0], vec![1.0, 1.0], false),
+    ] {
+        let checked = check_by(|it| it.run_carelessly(), &got, &want, Compare::Bound);
+        assert_eq!(checked.failure.is_none(), passes, "{got:?} {want:?}");
     }
-    .run()
 }
 
 #[test]

@@ -11,6 +11,8 @@ use crate::dtype::Dtype;
 pub enum Poison {
     /// All bits one: NaN for floats of 8 bits and more, -1 for integers.
     Ones,
+    /// Nothing that could be told from an untouched buffer. Only with the first defence off.
+    Zeros,
     /// Finite values between -1 and 1 (integers between -127 and 127) from this seed.
     Values(u64),
 }
@@ -22,6 +24,7 @@ impl Poison {
         let mask = u64::MAX >> (64 - dtype.bits());
         match self {
             Self::Ones => mask,
+            Self::Zeros => 0,
             Self::Values(seed) => {
                 let mixed = mix(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 let value = (mixed >> 40) as f64 / f64::from(1u32 << 23) - 1.0;

@@ -9,7 +9,7 @@ use super::{Task, spec::Place};
 pub(crate) fn task_files(name: &str) -> BTreeMap<String, Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks").join(name);
     let mut files = BTreeMap::new();
-    for folder in ["", "wrong"] {
+    for folder in ["", "wrong", "baseline"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.is_file() {

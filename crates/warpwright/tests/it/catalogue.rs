@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use judge::catalogue::{Catalogue, Defence, Ended, Entry, Fit, Stage};
+use judge::catalogue::{Catalogue, Ended, Entry, Fit, Stage};
 use judge::{Build, CancelFlag, Judge, RunSeed};
+use pipeline::defence::Defence;
 use pipeline::task::spec::Place;
 use pipeline::verdict::Reason;
 
@@ -33,44 +35,46 @@ fn files(folder: &Path) -> Files {
     entries.filter(|path| path.is_file()).map(file).collect()
 }
 
-fn catalogue() -> Catalogue {
+pub(crate) fn catalogue() -> Catalogue {
     let root = repository().join("crates/judge/tests");
     let tasks = std::fs::read_dir(root.join("tasks")).unwrap().map(|entry| entry.unwrap());
     let tasks = tasks.map(|it| (it.file_name().into_string().unwrap(), files(&it.path())));
     Catalogue::from_files(&files(&root.join("catalogue")), &tasks.collect()).unwrap()
 }
 
-/// How each of these entries ends on the simulator, by name.
-fn ends<'a>(catalogue: &Catalogue, wanted: Vec<&'a Entry>) -> Vec<(&'a Entry, Ended)> {
-    let judge = judge();
-    let left = Mutex::new(wanted);
+/// Does a piece of work with each of these, several at a time; the results are in their order.
+pub(crate) fn each<T: Sync, R: Send>(wanted: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
-            scope.spawn(|| work(catalogue, &judge, &left, &found));
+            scope.spawn(|| {
+                while let Some((index, one)) = {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    wanted.get(index).map(|one| (index, one))
+                } {
+                    let result = work(one);
+                    found.lock().unwrap().push((index, result));
+                }
+            });
         }
     });
     let mut found = found.into_inner().unwrap();
-    found.sort_by_key(|(entry, _): &(&Entry, Ended)| entry.name.clone());
-    found
+    found.sort_by_key(|(index, _)| *index);
+    found.into_iter().map(|(_, result)| result).collect()
 }
 
-fn work<'a>(
-    catalogue: &Catalogue,
-    judge: &Judge,
-    left: &Mutex<Vec<&'a Entry>>,
-    found: &Mutex<Vec<(&'a Entry, Ended)>>,
-) {
-    let (seed, cancel) = (RunSeed([5; 32]), CancelFlag::default());
-    loop {
-        let Some(entry) = left.lock().unwrap().pop() else { return };
+/// How each of these entries ends on the simulator.
+fn ends<'a>(catalogue: &Catalogue, wanted: &[&'a Entry]) -> Vec<(&'a Entry, Ended)> {
+    let (judge, seed) = (judge(), RunSeed([5; 32]));
+    each(wanted, |entry| {
         let started = std::time::Instant::now();
-        let ended = catalogue.run(entry, judge, &seed, &cancel).unwrap();
+        let ended = catalogue.run(entry, &judge, &seed, &CancelFlag::default()).unwrap();
         let (name, code, stage) = (&entry.name, ended.code, ended.stage.name());
         let (fit, ms) = (entry.fit(&ended).name(), started.elapsed().as_millis());
         eprintln!("{name}: {code} ({stage}), {fit}, {ms} ms: {}", ended.detail);
-        found.lock().unwrap().push((entry, ended));
-    }
+        (*entry, ended)
+    })
 }
 
 /// Those that do not end as they must, in words.
@@ -88,7 +92,7 @@ fn complaints(found: &[(&Entry, Ended)]) -> Vec<String> {
     found.iter().filter_map(bad).collect()
 }
 
-fn on_simulator(entry: &&Entry) -> bool {
+pub(crate) fn on_simulator(entry: &&Entry) -> bool {
     entry.on.contains(&Place::Sim) && !entry.slow
 }
 
@@ -96,7 +100,7 @@ fn on_simulator(entry: &&Entry) -> bool {
 fn every_cheat_ends_as_the_catalogue_says() {
     let catalogue = catalogue();
     let cheats = catalogue.entries.iter().filter(|entry| on_simulator(entry) && !entry.is_honest());
-    let found = ends(&catalogue, cheats.collect());
+    let found = ends(&catalogue, &cheats.collect::<Vec<_>>());
     assert!(found.len() >= 70, "{}", found.len());
     assert_eq!(complaints(&found), Vec::<String>::new());
 }
@@ -105,7 +109,7 @@ fn every_cheat_ends_as_the_catalogue_says() {
 fn every_honest_kernel_is_correct() {
     let catalogue = catalogue();
     let honest = catalogue.entries.iter().filter(|entry| on_simulator(entry) && entry.is_honest());
-    let found = ends(&catalogue, honest.collect());
+    let found = ends(&catalogue, &honest.collect::<Vec<_>>());
     assert!(found.len() >= 25, "{}", found.len());
     assert_eq!(complaints(&found), Vec::<String>::new());
 }
@@ -213,4 +217,38 @@ fn the_self_test_judges_it_and_goes_on_where_it_stopped() {
     let unknown = program.call(&["selftest", "sim", "--only", "clock"]);
     assert_eq!(unknown.code, Some(2), "{}", unknown.stderr);
     assert!(unknown.stderr.contains("no part `clock`: there are catalogue"), "{}", unknown.stderr);
+}
+
+/// The entries that a page of measurements lacks: a row is `| NAME | … | DATE |`.
+fn without_a_dated_row<'a>(catalogue: &'a Catalogue, page: &str) -> Vec<&'a str> {
+    let is_dated = |row: &&str| {
+        let last = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default().trim();
+        let day = last.split(' ').next().unwrap_or_default();
+        day.parse::<jiff::civil::Date>().is_ok()
+    };
+    let rows = page.lines().filter(|line| line.starts_with("| ")).filter(is_dated);
+    let named: BTreeSet<&str> =
+        rows.filter_map(|row| row.split('|').nth(1)).map(str::trim).collect();
+    let on_gpu = catalogue.entries.iter().filter(|entry| entry.on.contains(&Place::Gpu));
+    on_gpu.map(|entry| entry.name.as_str()).filter(|name| !named.contains(name)).collect()
+}
+
+/// The committed page of what a GPU made of the catalogue names every entry, so that none can be
+/// added and never be judged there. Until there is a page, this only says what it will need.
+#[test]
+fn every_entry_has_a_dated_row_from_a_gpu() {
+    let catalogue = catalogue();
+    let path = repository().join("docs/measurements/catalogue-h200.md");
+    let page = std::fs::read_to_string(&path);
+    let lacking = without_a_dated_row(&catalogue, page.as_deref().unwrap_or_default());
+    match page {
+        Ok(_) => assert!(lacking.is_empty(), "no dated row for {lacking:?}: `selftest gpu`"),
+        Err(_) => eprintln!("{} is not there yet; it needs {lacking:?}", path.display()),
+    }
+    let names = || catalogue.entries.iter().map(|entry| entry.name.as_str());
+    let rows = names().map(|name| format!("| {name} | ok | | 2026-01-02 03:04:05 |\n"));
+    let whole: String = rows.collect();
+    assert_eq!(without_a_dated_row(&catalogue, &whole), Vec::<&str>::new());
+    let less = whole.replacen("2026-01-02", "soon", 1);
+    assert_eq!(without_a_dated_row(&catalogue, &less), names().take(1).collect::<Vec<_>>());
 }

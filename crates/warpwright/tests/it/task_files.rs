@@ -15,6 +15,10 @@ use serde_json::Value;
 use crate::program::{Ended, Program, cache};
 
 pub(crate) fn judge() -> Judge {
+    judge_with(judge::JudgePolicy::all())
+}
+
+pub(crate) fn judge_with(policy: judge::JudgePolicy) -> Judge {
     let found = toolchain::find(&Choice::Pinned, &cache())
         .or_else(|_| toolchain::install(&cache(), &mut |_| {}))
         .unwrap();
@@ -24,7 +28,7 @@ pub(crate) fn judge() -> Judge {
         toolchain_id: found.id.clone(),
         device: DeviceFacts::simulated_h200(),
         gpus: None,
-        policy: judge::JudgePolicy::all(),
+        policy,
         baselines: judge::BaselineConfig::default(),
     })
 }
@@ -32,7 +36,7 @@ pub(crate) fn judge() -> Judge {
 pub(crate) fn task(name: &str) -> Task {
     let root = tasks_folder().join(name);
     let mut files = BTreeMap::new();
-    for folder in [root.clone(), root.join("wrong")] {
+    for folder in [root.clone(), root.join("wrong"), root.join("baseline")] {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_file() {
@@ -77,8 +81,8 @@ fn shipped_tasks_prove_themselves() {
 fn check_spoilt(change: impl Fn(&Path)) -> Ended {
     let program = Program::new();
     let copy = program.path("spoilt");
-    std::fs::create_dir_all(copy.join("wrong")).unwrap();
-    for folder in ["", "wrong"] {
+    for folder in ["", "wrong", "baseline"] {
+        std::fs::create_dir_all(copy.join(folder)).unwrap();
         for entry in std::fs::read_dir(tasks_folder().join("softmax_rows").join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.is_file() {

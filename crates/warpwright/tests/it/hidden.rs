@@ -1,0 +1,192 @@
+//! Promote and the part of accept that takes no times, on the simulator: honest kernels pass, a
+//! wrong element is found wherever it is, a kernel that fails now and then is caught.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use judge::{Acceptance, CancelFlag, Evaluation, Judge, RunSeed};
+use pipeline::acceptance::{Entry, Found, Step, conclude, next_step};
+use pipeline::candidate::Candidate;
+use pipeline::comparison::Confidence;
+use pipeline::limits::ROUNDS_MIN;
+use pipeline::reply::{self, candidate_of_parts};
+use pipeline::task::Task;
+use pipeline::verdict::Verdict;
+
+use crate::catalogue::each;
+use crate::task_files::{judge, task};
+
+/// Seeds with which each shipped kernel is judged.
+const SEEDS: u8 = 2;
+
+/// What promote and accept find, one after the other, and how many runs were verified.
+fn judged(
+    judge: &Judge,
+    task: &Task,
+    candidate: &Candidate,
+    seed: &RunSeed,
+    promotes: bool,
+) -> (Verdict, usize) {
+    let cancel = CancelFlag::default();
+    let tunables = &candidate.plan.default_tunables();
+    let build = &judge.build(task, candidate, tunables, &cancel).unwrap();
+    let evaluation = Evaluation { task, candidate, tunables, build, seed, index: 0 };
+    let mut runs = 0;
+    if promotes {
+        let promoted = judge.promote(&evaluation, None, &cancel).unwrap();
+        runs += promoted.report.cases.len();
+        if !promoted.verdict.is_correct() {
+            return (promoted.verdict, runs);
+        }
+    }
+    let acceptance =
+        Acceptance { evaluation, rounds_max: ROUNDS_MIN, confidence: Confidence::default() };
+    let protocol = judge.correctness_protocol(&acceptance);
+    let mut entries = Vec::new();
+    loop {
+        let step = next_step(&protocol, &entries);
+        if step == Step::Done {
+            break;
+        }
+        let entry = judge.acceptance_step(&acceptance, &protocol, &entries, &step, &cancel);
+        entries.push(entry.unwrap());
+    }
+    for entry in &entries {
+        match entry {
+            Entry::Trials(record) => runs += record.cases.len(),
+            Entry::Checked { check, found: Found::Audits { detail } } => {
+                panic!("{check:?}: {detail}")
+            }
+            Entry::Rebuilt { .. } | Entry::Checked { .. } => {}
+            Entry::Pilot(_) | Entry::Window(_) => {}
+        }
+    }
+    (conclude(&protocol, &entries).verdict, runs)
+}
+
+fn shipped_kernels() -> Vec<(String, String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("selftest/kernels");
+    let mut kernels = Vec::new();
+    for folder in std::fs::read_dir(root).unwrap() {
+        let folder = folder.unwrap();
+        let task = folder.file_name().into_string().unwrap();
+        for file in std::fs::read_dir(folder.path()).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            kernels.push((task.clone(), name, std::fs::read_to_string(path).unwrap()));
+        }
+    }
+    kernels
+}
+
+#[test]
+fn every_shipped_kernel_is_right_on_hidden_cases() {
+    let (judge, kernels) = (judge(), shipped_kernels());
+    assert!(kernels.len() >= 12, "{}", kernels.len());
+    let seeds = || (0..SEEDS).map(|index| RunSeed([40 + index; 32]));
+    let wanted: Vec<_> =
+        kernels.iter().flat_map(|it| seeds().map(move |seed| (it, seed))).collect();
+    let complaints = each(&wanted, |((name, kernel, text), seed)| {
+        let task = task(name);
+        let candidate = reply::candidate(text, &task.signature()).unwrap();
+        let (verdict, runs) = judged(&judge, &task, &candidate, seed, true);
+        let said = format!("{name} {kernel}, seed {}: {verdict}: {}", seed.0[0], verdict.detail);
+        eprintln!("{said}, {runs} runs");
+        (!verdict.is_correct()).then_some(said)
+    });
+    let complaints: Vec<String> = complaints.into_iter().flatten().collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+/// Softmax in fp64, with one element off by twice its tolerance at a place that the inputs choose.
+const PLANTED: &str = r#"
+__device__ unsigned chosen(const float* x, int n, unsigned salt) {
+    unsigned h = salt;
+    for (int i = 0; i < 15 && i < n; ++i) h = (h ^ __float_as_uint(x[i])) * 0x9e3779b1u ^ h >> 15;
+    return h ^ h >> 13;
+}
+extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {
+    int row = blockIdx.x;
+    const float* in = x + row * cols;
+    double most = in[0], least = in[0], total = 0.0;
+    for (int c = 1; c < cols; ++c) {
+        most = fmax(most, (double)in[c]);
+        least = fmin(least, (double)in[c]);
+    }
+    for (int c = threadIdx.x; c < cols; c += 32) total += exp(in[c] - most);
+    for (int d = 16; d; d >>= 1) total += __shfl_xor_sync(~0u, total, d);
+    int n = rows * cols, at = chosen(x, n, 1u) % rows, column = chosen(x, n, 2u) % cols;
+    for (int c = threadIdx.x; c < cols; c += 32) {
+        double p = exp(in[c] - most) / total, unit = 1.0 / (1 << 24);
+        double relative = 8.0 * (sqrt((double)cols) + most - least) + 1.01;
+        double tolerance = unit * (p * relative + 0x1p-123) + 0x1p-149;
+        y[row * cols + c] = (float)(row == at && c == column ? p + 2.0 * tolerance : p);
+    }
+}
+"#;
+
+#[test]
+fn a_planted_element_off_by_twice_its_tolerance_is_found_every_time() {
+    let (judge, task) = (judge(), task("softmax_rows"));
+    let plan = "plan = 1\nprecision = \"fp32\"\n[[step]]\nkernel = \"k\"\n\
+                grid = [\"rows\"]\nblock = [\"32\"]\nargs = [\"x\", \"y\", \"rows\", \"cols\"]\n";
+    let candidate = &candidate_of_parts(PLANTED, plan, &task.signature()).unwrap();
+    let cancel = CancelFlag::default();
+    let tunables = &BTreeMap::new();
+    let build = &judge.build(&task, candidate, tunables, &cancel).unwrap();
+    assert_eq!(build.verdict, None);
+    let seeds: Vec<u8> = (0..40).collect();
+    let found = each(&seeds, |seed| {
+        let seed = &RunSeed([*seed; 32]);
+        let evaluation = Evaluation { task: &task, candidate, tunables, build, seed, index: 0 };
+        let judgement = judge.evaluate(&evaluation, &cancel).unwrap();
+        let checks = judgement.report.cases.into_iter().flat_map(|case| case.checks);
+        checks.collect::<Vec<_>>()
+    });
+    let found: Vec<_> = found.into_iter().flatten().collect();
+    assert!(found.len() >= 200, "{}", found.len());
+    let mut places = BTreeSet::new();
+    for check in &found {
+        assert_eq!(check.wrong, 1, "{check:?}");
+        assert!(check.failure.is_some(), "{check:?}");
+        assert!((1.4..2.6).contains(&check.worst_ratio), "{check:?}");
+        places.insert((check.elements, check.first[0].index.clone()));
+    }
+    assert!(places.len() >= 120, "{}", places.len());
+}
+
+/// The sum of two vectors, wrong in one element in about one of a hundred calls: which ones, the
+/// inputs and what the output held before decide.
+const RARE: &str = r#"
+extern "C" __global__ void look(const float* a, const float* y, unsigned* flag, int n) {
+    unsigned h = __float_as_uint(y[0]);
+    for (int i = 0; i < 15 && i < n; ++i) h = (h ^ __float_as_uint(a[i])) * 0x9e3779b1u ^ h >> 15;
+    flag[0] = (h ^ h >> 13) % 100u == 0u;
+}
+extern "C" __global__ void k(const float* a, const float* b, const unsigned* flag, float* y,
+                             int n) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) y[i] = a[i] + b[i] + (flag[0] && i == n / 3 ? 1.0f : 0.0f);
+}
+"#;
+
+#[test]
+fn a_kernel_that_fails_in_one_call_of_a_hundred_is_caught() {
+    let (judge, task) = (judge(), task("vector_add"));
+    let plan = "plan = 1\nprecision = \"fp32\"\n[[workspace]]\nname = \"flag\"\ndtype = \"u32\"\n\
+                len = \"1\"\n[[step]]\nkernel = \"look\"\ngrid = [\"1\"]\nblock = [\"1\"]\n\
+                args = [\"a\", \"y\", \"flag\", \"n\"]\n[[step]]\nkernel = \"k\"\n\
+                grid = [\"ceil_div(n, 256)\"]\nblock = [\"256\"]\n\
+                args = [\"a\", \"b\", \"flag\", \"y\", \"n\"]\n";
+    let candidate = candidate_of_parts(RARE, plan, &task.signature()).unwrap();
+    let seeds: Vec<u8> = (0..8).collect();
+    let ends =
+        each(&seeds, |seed| judged(&judge, &task, &candidate, &RunSeed([60 + seed; 32]), false));
+    let runs = ends.iter().map(|(_, runs)| *runs).max().unwrap();
+    let caught = ends.iter().filter(|(verdict, _)| !verdict.is_correct()).count();
+    let chance = 1.0 - 0.99f64.powi(runs as i32);
+    eprintln!("caught {caught} of {}; {runs} runs find it with {chance:.3}", ends.len());
+    assert!(runs >= 120, "{runs}");
+    // Fewer than four of eight come by chance in one case of a hundred.
+    assert!(caught >= 4, "{ends:?}");
+}
