@@ -92,8 +92,8 @@ impl Comparison<'_> {
     }
 
     /// As a careless harness compares: no element is seen to be further away than
-    /// `0.01 + 0.01 |want|`, which no NaN is, or the whole is right within a fifth by its norm. Only
-    /// for tests that show what such a comparison lets through.
+    /// `0.01 + 0.01 |want|`, which no NaN is, or the whole is right within a fifth by its norm.
+    /// Only for tests that show what such a comparison lets through.
     #[must_use]
     pub fn run_carelessly(&self) -> OutputCheck {
         const NORM_MAX: f64 = 0.2;

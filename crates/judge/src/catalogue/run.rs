@@ -149,8 +149,7 @@ fn accepted(
     cancel: &CancelFlag,
 ) -> Result<Ended, JudgeError> {
     let evaluation = subject.evaluation(seed);
-    let acceptance =
-        Acceptance { evaluation, rounds_max: ROUNDS_MIN as u32, confidence: Confidence::P95 };
+    let acceptance = Acceptance { evaluation, rounds_max: ROUNDS_MIN, confidence: Confidence::P95 };
     let protocol = judge.correctness_protocol(&acceptance);
     let mut entries = Vec::new();
     loop {
