@@ -72,6 +72,7 @@ prop_compose! {
                 Vec::new()
             },
             report: (end == End::Judged && has_report).then_some(stored),
+            promotion: None,
         };
         (end, attempt)
     }
