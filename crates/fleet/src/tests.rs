@@ -80,7 +80,7 @@ fn job() -> Job {
 
 fn read_files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
-    for folder in [root.to_owned(), root.join("wrong")] {
+    for folder in ["", "wrong", "baseline"].map(|part| root.join(part)) {
         for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_file() {
                 let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();

@@ -1,8 +1,8 @@
 //! The accept stage: performs the steps of [`pipeline::acceptance`], one at a time.
 //!
 //! The caller stores each entry before it asks for the next, so an acceptance can be interrupted
-//! anywhere. Trials are in `hidden`, times in `windows`, baselines in `baselines`, what is looked at
-//! besides in `checks`. Start at [`Judge::acceptance_protocol`].
+//! anywhere. Trials are in `hidden`, times in `windows`, baselines in `baselines`, the rest in
+//! `checks`. Start at [`Judge::acceptance_protocol`].
 
 mod groups;
 

@@ -31,8 +31,8 @@ struct Performed {
 }
 
 impl Judge {
-    /// The baselines that this machine can time for a task. A plain kernel enters only where nothing
-    /// better does.
+    /// The baselines that this machine can time for a task. A plain kernel enters only where
+    /// nothing better does.
     pub(crate) fn baselines_here(
         &self,
         evaluation: &Evaluation<'_>,

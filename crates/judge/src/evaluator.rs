@@ -69,8 +69,8 @@ pub trait Evaluator: Send + Sync {
     /// A ticket that is not known, a broken machine, or a cancelled job.
     fn poll(&self, ticket: &JobTicket, cancel: &CancelFlag) -> Result<JobPoll, JudgeError>;
 
-    /// Lets a job's candidate meet hidden cases, and the incumbent beside it. `None` from an evaluator
-    /// that cannot.
+    /// Lets a job's candidate meet hidden cases, and the incumbent beside it. `None` from an
+    /// evaluator that cannot.
     ///
     /// # Errors
     /// A broken machine, or a cancelled job.

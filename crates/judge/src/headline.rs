@@ -1,6 +1,8 @@
 //! The headline case: counted on a sample of blocks by the simulator, timed on a GPU.
 
 mod counted;
+mod kind;
+mod slots;
 mod timed;
 
 use pipeline::inputs::Distribution;
@@ -11,7 +13,9 @@ use sandbox::{CancelFlag, Memfd};
 
 use crate::evaluate::Evaluation;
 use crate::{Judge, JudgeError};
-pub(crate) use timed::{Ranked, TimedHeadline, WindowKind, disturbance};
+pub(crate) use kind::WindowKind;
+pub(crate) use slots::Ranked;
+pub(crate) use timed::{TimedHeadline, disturbance};
 
 /// What is done with the headline case here.
 pub(crate) enum Headline<'a> {

@@ -72,9 +72,7 @@ impl Judge {
             Some(_) => Place::Gpu,
             None => Place::Sim,
         };
-        let admits = |dims: &hidden::Dims| {
-            !matches!(self.resolve(evaluation, dims), Err(LaunchError::Domain { .. }))
-        };
+        let admits = |dims: &hidden::Dims| self.admits(evaluation, dims);
         let spec = &evaluation.task.spec;
         let shapes = hidden::draw(spec, place, bytes_max, secret, count, &admits);
         let case = |(index, shape): (usize, HiddenShape)| {
@@ -98,6 +96,16 @@ impl Judge {
             true => Distribution::others(&evaluation.task.spec),
             false => Vec::new(),
         }
+    }
+
+    /// True where the plan's domain holds; other errors of the plan are the candidate's.
+    fn admits(&self, evaluation: &Evaluation<'_>, dims: &hidden::Dims) -> bool {
+        !matches!(self.resolve(evaluation, dims), Err(LaunchError::Domain { .. }))
+    }
+
+    /// True for cases that the plan's domain does not leave out.
+    pub(crate) fn is_inside(&self, evaluation: &Evaluation<'_>, case: &Case) -> bool {
+        self.admits(evaluation, &case.dims)
     }
 
     /// The plan at a case; a verdict where it has none.

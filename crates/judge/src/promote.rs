@@ -75,7 +75,9 @@ impl Judge {
             found.notes.push(note.to_owned());
         }
         let spec = &evaluation.task.spec;
-        cases.extend(spec.cases.iter().filter(|case| self.is_looked_at(spec, case)).cloned());
+        let inside =
+            |case: &&Case| self.is_looked_at(spec, case) && self.is_inside(evaluation, case);
+        cases.extend(spec.cases.iter().filter(inside).cloned());
         let others = self.other_distributions(evaluation);
         for (index, case) in cases.iter().take(PROMOTE_SHAPES).enumerate() {
             // D2 or D4 at every shape, and one of the rest in turn.

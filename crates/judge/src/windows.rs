@@ -77,8 +77,8 @@ impl Judge {
         Ok(Some((logs[1] - logs[0]).exp()))
     }
 
-    /// Compares two kernels on the headline shape in rounds of four windows, as an acceptance compares
-    /// with a baseline, with short warm-ups: for tests of the comparison itself.
+    /// Compares two kernels on the headline shape in rounds of four windows, as an acceptance
+    /// compares with a baseline, with short warm-ups: for tests of the comparison itself.
     ///
     /// # Errors
     /// No GPU, or breakage.

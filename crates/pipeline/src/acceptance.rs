@@ -1,4 +1,4 @@
-//! The full protocol behind a claim, as data: what is to be done next, what was found, what follows.
+//! The full protocol behind a claim, as data: what is done next, what was found, what follows.
 //!
 //! Everything that an acceptance did is a list of [`Entry`], stored one by one; [`next_step`] says
 //! from the list what comes next, [`conclude`] what it means. So an acceptance that was interrupted

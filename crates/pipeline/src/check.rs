@@ -120,8 +120,8 @@ impl Comparison<'_> {
         OutputCheck { failure: strict.failure.filter(|_| !passes), ..strict }
     }
 
-    /// Largest difference between the output and another run's on the same inputs, over the element's
-    /// tolerance; at most `f64::MAX`, which is what a difference without a tolerance is.
+    /// Largest difference between the output and another run's on the same inputs, over the
+    /// element's tolerance; at most `f64::MAX`, which is what a difference without a tolerance is.
     #[must_use]
     pub fn spread(&self, twin: &[u8]) -> f64 {
         let tolerance = self.tolerance();

@@ -214,7 +214,7 @@ mod tests {
 
     /// `count` rounds around a ratio, alternating by `spread`.
     fn rounds(ratio: f64, spread: f64, count: usize) -> Vec<f64> {
-        let sign = |i: usize| if i % 2 == 0 { 1.0 } else { -1.0 };
+        let sign = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
         (0..count).map(|i| f64::ln(ratio) + sign(i) * spread).collect()
     }
 

@@ -41,8 +41,8 @@ pub struct HiddenShape {
     pub dims: Dims,
 }
 
-/// Draws up to `count` distinct shapes of at most `bytes_max` bytes in all tensors together, none of
-/// them public, for which `admits` is true. Fewer come where the domain leaves fewer.
+/// Draws up to `count` distinct shapes of at most `bytes_max` bytes in all tensors together, none
+/// of them public, for which `admits` is true. Fewer come where the domain leaves fewer.
 #[must_use]
 pub fn draw(
     spec: &TaskSpec,
@@ -61,7 +61,7 @@ pub fn draw(
         }
         let kind = ShapeKind::TURNS[found.len() % ShapeKind::TURNS.len()];
         // A kind that the domain excludes must not use up all tries.
-        let kind = if random.next_u32() % 8 == 0 { ShapeKind::Any } else { kind };
+        let kind = if random.next_u32().is_multiple_of(8) { ShapeKind::Any } else { kind };
         let Some(dims) = shape(spec, place, kind, &mut random) else { continue };
         let known = spec.cases.iter().any(|case| case.dims == dims)
             || found.iter().any(|shape| shape.dims == dims);

@@ -1,7 +1,7 @@
 //! One run of a plan on a fresh device: buffers filled, steps performed, outputs copied out.
 //!
-//! A run may also be another call on the device of the run before. On a GPU, what an earlier run left
-//! in shared memory is still there; everything else is fresh.
+//! A run may also be another call on the device of the run before. On a GPU, what an earlier run
+//! left in shared memory is still there; everything else is fresh.
 
 use device::execute::{
     Access, Buffer, Device, DeviceError, Fault, Image, LaunchEnd, Launched, LoadEnd,

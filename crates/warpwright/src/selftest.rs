@@ -15,6 +15,7 @@ mod kernels;
 mod loops;
 mod null;
 mod page;
+mod shipped;
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -23,13 +24,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use device::toolchain::Toolchain;
-use judge::{CancelFlag, Evaluation, Judge, JudgeError, Judgement, RunSeed, judge_hash};
-use pipeline::candidate::Candidate;
+use judge::{Judge, JudgeError, RunSeed, judge_hash};
 use pipeline::device_facts::DeviceFacts;
 use pipeline::hardware::HardwareSheet;
-use pipeline::reply;
-use pipeline::task::Task;
-use pipeline::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::SELFTEST_ROWS_BYTES_MAX;
@@ -37,6 +34,7 @@ use crate::outcome::bad_input;
 use crate::{gpus, terminal, wiring};
 
 pub(crate) use page::write as write_page;
+pub(crate) use shipped::{Judged, Shipped};
 
 /// How long the kernels of one run may take here, in milliseconds: less than in a run, so that the
 /// self-test ends soon.
@@ -133,7 +131,7 @@ pub(crate) const PARTS: [Part; 15] = [
     },
     Part {
         name: "null",
-        about: "a kernel against itself is the same, one slowed by 5 % slower, a disturbed one void",
+        about: "a kernel against itself is the same, one that does 5 % more slower, disturbed void",
         simulated: false,
         run: null::campaign,
     },
@@ -340,86 +338,4 @@ fn judge_on(
     let mut config = gpus::config(sheets.to_vec());
     config.launch_deadline_ms = launch_deadline_ms;
     wiring::judge_for(toolchain, facts, Some(config))
-}
-
-/// A kernel that comes with the program.
-pub(crate) struct Shipped {
-    pub(crate) task: Task,
-    pub(crate) candidate: Result<Candidate, Verdict>,
-}
-
-impl Shipped {
-    pub(crate) fn new(task: &str, reply: &str) -> anyhow::Result<Self> {
-        let task = wiring::load_task(task)?.task;
-        let parsed = reply::candidate(reply, &task.signature());
-        let candidate = parsed.map_err(|malformed| malformed.verdict());
-        Ok(Self { task, candidate })
-    }
-
-    /// Builds it and does something with its evaluation.
-    pub(crate) fn with_evaluation<T>(
-        &self,
-        judge: &Judge,
-        seed: &RunSeed,
-        work: impl FnOnce(&Evaluation<'_>) -> anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
-        let candidate = self.candidate.as_ref().map_err(|verdict| anyhow::anyhow!("{verdict}"))?;
-        let tunables = candidate.plan.default_tunables();
-        let build = judge.build(&self.task, candidate, &tunables, &CancelFlag::default())?;
-        if let Some(verdict) = &build.verdict {
-            anyhow::bail!("{verdict}: {}", verdict.detail);
-        }
-        let (task, tunables) = (&self.task, &tunables);
-        work(&Evaluation { task, candidate, tunables, build: &build, seed, index: 0 })
-    }
-
-    /// Builds and evaluates it as a run would.
-    pub(crate) fn judged(
-        &self,
-        judge: &Judge,
-        seed: &RunSeed,
-        index: u64,
-    ) -> anyhow::Result<Judged> {
-        let cancel = CancelFlag::default();
-        let candidate = match &self.candidate {
-            Ok(candidate) => candidate,
-            Err(verdict) => return Ok(Judged::early(verdict.clone())),
-        };
-        let tunables = candidate.plan.default_tunables();
-        let started = Instant::now();
-        let build = judge.build(&self.task, candidate, &tunables, &cancel)?;
-        let build_ms = 1e3 * started.elapsed().as_secs_f64();
-        if let Some(verdict) = &build.verdict {
-            return Ok(Judged::early(verdict.clone()));
-        }
-        let evaluation = Evaluation {
-            task: &self.task,
-            candidate,
-            tunables: &tunables,
-            build: &build,
-            seed,
-            index,
-        };
-        let judgement = judge.evaluate(&evaluation, &cancel)?;
-        Ok(Judged {
-            verdict: judgement.verdict.clone(),
-            build_ms,
-            total_ms: 1e3 * started.elapsed().as_secs_f64(),
-            judgement: Some(judgement),
-        })
-    }
-}
-
-/// What came of a shipped kernel.
-pub(crate) struct Judged {
-    pub(crate) verdict: Verdict,
-    pub(crate) judgement: Option<Judgement>,
-    pub(crate) build_ms: f64,
-    pub(crate) total_ms: f64,
-}
-
-impl Judged {
-    fn early(verdict: Verdict) -> Self {
-        Self { verdict, judgement: None, build_ms: 0.0, total_ms: 0.0 }
-    }
 }

@@ -114,8 +114,8 @@ impl World {
 fn read_files(folder: &str, with_wrong: bool) -> BTreeMap<String, Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
     let mut files = BTreeMap::new();
-    let folders = [Some(root.clone()), with_wrong.then(|| root.join("wrong"))];
-    for folder in folders.into_iter().flatten() {
+    let parts = if with_wrong { &["", "wrong", "baseline"][..] } else { &[""][..] };
+    for folder in parts.iter().map(|part| root.join(part)) {
         for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_file() {
                 let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();

@@ -2,7 +2,6 @@
 //! a history, the public cases once more.
 
 use pipeline::inputs::{MasterSeed, Poison};
-use pipeline::launch::LaunchError;
 use pipeline::task::spec::{Case, TaskSpec};
 use sandbox::CancelFlag;
 
@@ -35,12 +34,14 @@ impl Judge {
         if let Some(name) = group.strip_prefix("public ") {
             let spec = &evaluation.task.spec;
             let case = spec.cases.iter().enumerate().find(|(_, case)| case.name == name);
-            return match case.filter(|(_, case)| self.is_looked_at(spec, case)) {
+            let looked_at =
+                |case: &Case| self.is_looked_at(spec, case) && self.is_inside(evaluation, case);
+            return match case.filter(|(_, case)| looked_at(case)) {
                 Some((index, case)) => {
                     let turn = ACCEPT_SHAPES + index;
                     self.case_group(evaluation, case, turn, secret, cancel)
                 }
-                // The headline is verified in every window.
+                // The headline is verified in every window; others are outside the plan's domain.
                 None => Ok(Group::passed()),
             };
         }
@@ -57,9 +58,7 @@ impl Judge {
         let spec = &evaluation.task.spec;
         let size = |case: &&Case| pipeline::hidden::tensor_bytes(spec, &case.dims);
         let public = spec.cases.iter().filter(|case| self.is_looked_at(spec, case));
-        let inside = |case: &&Case| {
-            !matches!(self.resolve(evaluation, &case.dims), Err(LaunchError::Domain { .. }))
-        };
+        let inside = |case: &&Case| self.is_inside(evaluation, case);
         let smallest = cases.iter().chain(public).filter(inside).min_by_key(size);
         let Some(case) = smallest else { return Ok(Group::passed()) };
         match group {

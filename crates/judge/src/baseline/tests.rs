@@ -111,10 +111,11 @@ fn ended(end: ChildEnd<BaselineReport>) -> String {
 
 fn task_files(task: &str) -> BTreeMap<String, Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks").join(task);
-    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
-    let files = entries.filter(|entry| entry.path().is_file());
-    let name = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
-    files.map(|entry| (name(&entry), fs::read(entry.path()).unwrap())).collect()
+    let parts = [folder.clone(), folder.join("baseline")];
+    let entries = parts.iter().flat_map(|part| fs::read_dir(part).unwrap());
+    let paths = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let name = |path: &Path| path.strip_prefix(&folder).unwrap().to_string_lossy().into_owned();
+    paths.map(|path| (name(&path), fs::read(&path).unwrap())).collect()
 }
 
 /// A Python that finds the made-up packages; it is given `-I -c PROGRAM`.

@@ -10,56 +10,31 @@ use pipeline::check::OutputCheck;
 use pipeline::hardware::HardwareSheet;
 use pipeline::inputs::{Distribution, Poison};
 use pipeline::launch::ResolvedPlan;
-use pipeline::limits::WARM_UP_MS;
-use pipeline::plan::form::Lifetime;
 use pipeline::report::{CaseReport, CaseStatus, GpuState, Measured, Score};
 use pipeline::task::Task;
 use pipeline::task::spec::{Case, Input, Output, Precision};
-use pipeline::timing::{Sample, Window, combined_hash, output_key, summary};
-use pipeline::verdict::Reason;
+use pipeline::timing::{Window, combined_hash, output_key, summary};
 use sandbox::wire::{
     InputTensor, OutputTensor, RunEnd, Slice, SlotContent, VerifyItem, WindowRequest, WindowResult,
     WindowSubject,
 };
 use sandbox::{CancelFlag, Memfd};
 
+use super::kind::{WindowKind, scratch};
+use super::slots::{CheckedSlot, Ranked};
 use super::{Concluded, Headline};
 use crate::baseline::timed::Ground;
 use crate::cases::{CaseData, Tensors, is_weight, output_sizes};
 use crate::compared::{Checks, Compared, verify_items};
-use crate::decide::{check_status, run_failure};
+use crate::decide::run_failure;
 use crate::evaluate::Evaluation;
 use crate::gpu::{GpuConfig, interference};
-use crate::limits::{HISTORY_CALLS, SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN, THROTTLE_EVENTS};
+use crate::limits::{SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN, THROTTLE_EVENTS};
 use crate::reference::EMPTY;
 use crate::{Judge, JudgeError};
 
 /// Contents of a window.
 const CONTENTS: usize = 2;
-
-/// How much a window takes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum WindowKind {
-    /// A short one, which steers.
-    Search,
-    /// A full one, by its number; how long one call of the baseline takes decides how many samples
-    /// there are, never the candidate's own speed.
-    Accept { baseline_ns: f64, number: u64 },
-    /// As an acceptance's, with the short warm-up of a search.
-    Paired,
-    /// Calls of one module that nobody resets, from the very first on.
-    History,
-    /// Every buffer set is used once.
-    Untouched,
-}
-
-/// What a verified window says of the time.
-pub(crate) enum Ranked {
-    Time(Measured),
-    /// Less than the work takes at least.
-    TooFast(Measured, String),
-    Void(String),
-}
 
 /// The headline case, ready to be timed.
 pub(crate) struct TimedHeadline<'a> {
@@ -121,36 +96,6 @@ impl Judge {
             harness: self.harness(cancel)?,
         })))
     }
-}
-
-impl WindowKind {
-    /// Which window of an acceptance it is: each draws its own places and hash key.
-    fn number(self) -> u64 {
-        match self {
-            Self::Search | Self::Paired | Self::History | Self::Untouched => 0,
-            Self::Accept { number, .. } => number,
-        }
-    }
-
-    fn window(self, set_bytes: u64, l2_bytes: u64, key: [u64; 2]) -> Window {
-        match self {
-            Self::Search => Window::search(set_bytes, l2_bytes, key),
-            Self::Accept { baseline_ns, .. } => {
-                Window::accept(set_bytes, l2_bytes, key, baseline_ns)
-            }
-            Self::Paired => {
-                Window { warm_up_ms: WARM_UP_MS, ..Window::accept(set_bytes, l2_bytes, key, 0.0) }
-            }
-            Self::History => Window::history(key, HISTORY_CALLS),
-            Self::Untouched => Window::untouched(set_bytes, l2_bytes, key),
-        }
-    }
-}
-
-/// Bytes of a plan's workspaces.
-fn scratch(plan: &ResolvedPlan) -> u64 {
-    let own = plan.workspaces.iter().filter(|it| it.lifetime == Lifetime::Call);
-    own.map(|workspace| workspace.bytes).sum()
 }
 
 fn slots_room(sizes: &[(String, u64)], slots: u32, slot_bytes: u64) -> Result<Tensors, JudgeError> {
@@ -446,30 +391,6 @@ fn unverified(window: &WindowResult, slots: &[CheckedSlot]) -> Option<String> {
         let total = all().count();
         format!("outputs differ from call to call, and {count} of {total} were not compared")
     })
-}
-
-/// Outputs that were copied out and compared.
-pub(crate) struct CheckedSlot {
-    held: SlotContent,
-    checks: Vec<OutputCheck>,
-    is_what_was_timed: bool,
-}
-
-impl CheckedSlot {
-    fn status(&self) -> CaseStatus {
-        match check_status(&self.checks) {
-            CaseStatus::Passed if !self.is_what_was_timed => CaseStatus::Failed {
-                reason: Reason::Mismatch,
-                detail: "what was copied out is not what was hashed after timing".to_owned(),
-            },
-            other => other,
-        }
-    }
-
-    fn vouches_for(&self, sample: &Sample) -> bool {
-        let same = self.held.content == sample.content && self.held.hash == sample.hash;
-        same && matches!(self.status(), CaseStatus::Passed)
-    }
 }
 
 #[cfg(test)]

@@ -165,7 +165,8 @@ fn baselines_within_five_percent_all_enter_the_rounds() {
 fn whatever_is_wrong_ends_it_at_once() {
     let protocol = protocol();
     let wrong = || Verdict::failed(Reason::Shape, "at a hidden shape");
-    let rejected: [(&dyn Fn(&mut Entry), Reason); 4] = [
+    type Spoil<'a> = &'a dyn Fn(&mut Entry);
+    let rejected: [(Spoil<'_>, Reason); 4] = [
         (&|entry| *entry = Entry::Rebuilt { same: false }, Reason::State),
         (
             &|entry| {

@@ -241,6 +241,11 @@ proptest! {
 
 /// A comparison of every type with elements that are wrong in all ways; parts and blocks end inside
 /// of rows.
+/// What does not depend on the order of additions, or on what a part is.
+fn without_norms(check: OutputCheck) -> OutputCheck {
+    OutputCheck { norm_error: 0.0, worst_part_error: 0.0, ..check }
+}
+
 #[test]
 fn neither_parts_nor_threads_change_what_is_found() {
     for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::E4m3, Dtype::I32, Dtype::Fp4e2m1] {
@@ -280,12 +285,9 @@ fn neither_parts_nor_threads_change_what_is_found() {
         let whole = comparison.run_in_parts(count);
         assert!(whole.wrong > 50 && whole.unwritten > 50, "{dtype:?} {whole:?}");
         for part_elements in [1, 49, 64, 65, 1000, 5000] {
-            let mut parted = comparison.run_in_parts(part_elements);
-            let close = (parted.norm_error - whole.norm_error).abs() <= 1e-12 * whole.norm_error;
-            assert!(close, "{dtype:?} {part_elements}");
-            parted.norm_error = whole.norm_error;
-            parted.worst_part_error = whole.worst_part_error;
-            assert_eq!(parted, whole, "{dtype:?} {part_elements}");
+            let parted = comparison.run_in_parts(part_elements);
+            assert!((parted.norm_error / whole.norm_error - 1.0).abs() <= 1e-12, "{dtype:?}");
+            assert_eq!(without_norms(parted), without_norms(whole.clone()), "{dtype:?}");
         }
         let with_threads = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

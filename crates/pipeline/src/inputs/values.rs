@@ -76,7 +76,7 @@ pub(super) fn integer(
         0 => low,
         1 => high,
         2 => uniform,
-        _ => low + (u128::from(spot.secret as u32) * span >> 32) as i64,
+        _ => low + ((u128::from(spot.secret as u32) * span) >> 32) as i64,
     }
 }
 
@@ -97,7 +97,7 @@ fn small(words: Words) -> f32 {
 }
 
 fn impulse(words: Words, spot: &Spot) -> f32 {
-    if words[0] % 16 == 0 { (spot.column % 15) as f32 - 7.0 } else { 0.0 }
+    if words[0].is_multiple_of(16) { (spot.column % 15) as f32 - 7.0 } else { 0.0 }
 }
 
 fn sparse(words: Words, spot: &Spot) -> f32 {
@@ -105,7 +105,7 @@ fn sparse(words: Words, spot: &Spot) -> f32 {
     match row % 4 {
         0 => 0.0,
         1 => ((row >> 8) % 1024) as f32 / 256.0 - 2.0,
-        _ if words[0] % 10 == 0 => normal(words),
+        _ if words[0].is_multiple_of(10) => normal(words),
         _ => 0.0,
     }
 }

@@ -228,8 +228,8 @@ async fn an_acceptance_is_carried_to_its_claim_and_told_in_lines() {
         "built again: the same program",
         "trials history: correct",
         "check eviction: not available: no profiler",
-        "pilot headline eager (strict): 120.0 µs",
-        "round 7: candidate 80.00 µs, torch.compile (strict) 100.0 µs",
+        "pilot headline PyTorch eager: 120.0 µs",
+        "round 7: candidate 80.00 µs, torch.compile 100.0 µs",
     ] {
         assert!(said.iter().any(|line| line == wanted), "{wanted}: {said:?}");
     }
@@ -303,7 +303,7 @@ async fn a_kernel_that_only_beats_ours_is_no_speed_up() {
     let Carried::Ended(conclusion, Ended::Claimed(id)) = carried.unwrap() else { panic!() };
     let claim = ledger.store.claim(id.as_str()).await.unwrap();
     let page = words::lines(&claim.claim, &conclusion, &[]).join("\n");
-    assert!(page.contains("1.250x faster than the naive kernel"), "{page}");
+    assert!(page.contains("1.250x faster than the task's naive kernel"), "{page}");
     assert!(!page.contains("speed-up") && !page.contains("speedup"), "{page}");
     let json = words::as_json(&claim);
     assert_eq!((&json["baseline_set"], &json["tier"]), (&"native".into(), &"claimed".into()));

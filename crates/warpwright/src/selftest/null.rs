@@ -1,5 +1,5 @@
-//! The comparison itself: a kernel against itself is the same, one slowed by 5 % is slower, and what
-//! others do on the card makes a comparison void, never faster.
+//! The comparison itself: a kernel against itself is the same, one slowed by 5 % is slower, and
+//! what others do on the card makes a comparison void, never faster.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;

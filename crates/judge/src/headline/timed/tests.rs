@@ -44,11 +44,11 @@ impl Fixture {
     fn new() -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/softmax_rows");
         let mut files = BTreeMap::new();
-        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
-            if entry.path().is_file() {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                files.insert(name, std::fs::read(entry.path()).unwrap());
-            }
+        let parts = [folder.clone(), folder.join("baseline")];
+        let entries = parts.iter().flat_map(|part| std::fs::read_dir(part).unwrap());
+        for path in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+            let name = path.strip_prefix(&folder).unwrap().to_string_lossy().into_owned();
+            files.insert(name, std::fs::read(&path).unwrap());
         }
         let task = Task::from_files(&files).unwrap();
         let parsed =
