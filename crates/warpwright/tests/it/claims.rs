@@ -185,7 +185,7 @@ async fn a_claim_is_exported_and_a_doctored_bundle_is_refused() {
     let again = program.call(&["reproduce", &path, "--json"]);
     assert_eq!(again.code, Some(4), "{}{}", again.stdout, again.stderr);
     assert!(again.stdout.contains("NOT COMPARABLE: a claim needs a GPU"), "{}", again.stdout);
-    assert!(again.stdout.contains("speed-up 1.250x over eager (strict) [claimed]"));
+    assert!(again.stdout.contains("speed-up 1.250x over PyTorch eager [claimed]"));
     assert_eq!(again.closing()["outcome"], "not_comparable");
 
     let (original, _) = Bundle::read(&std::fs::read(&bundle).unwrap()).unwrap();
@@ -278,7 +278,7 @@ async fn nothing_private_leaves_in_a_bundle() {
 async fn claims_stand_in_every_view_with_their_tier() {
     let program = with_kernel();
     accepted(&program, None).await;
-    let line = "speed-up 1.250x over eager (strict) [claimed]";
+    let line = "speed-up 1.250x over PyTorch eager [claimed]";
     for command in [&["report"][..], &["status", "@last"], &["show", "@last:1"]] {
         let ended = program.call(command);
         assert!(ended.stdout.contains(line), "{command:?}: {}", ended.stdout);
