@@ -237,7 +237,7 @@ async fn an_acceptance_is_carried_to_its_claim_and_told_in_lines() {
     let entries = ledger.store.entries(&row.id).await.unwrap();
     let page = words::lines(&claim.claim, &conclusion, &entries).join("\n");
     for wanted in [
-        "speed-up 1.250x over torch.compile (strict) [claimed]",
+        "speed-up 1.250x over torch.compile [claimed]",
         "95 %, 7 rounds",
         "allow_tf32=False",
         "torch=2.9",
