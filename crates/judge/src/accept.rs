@@ -8,6 +8,8 @@ mod groups;
 
 use std::time::Instant;
 
+use self::groups::Groups;
+
 use pipeline::acceptance::{
     Check, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WeightedCase, WindowRecord,
 };
@@ -62,14 +64,16 @@ impl Judge {
     #[must_use]
     pub fn correctness_protocol(&self, acceptance: &Acceptance<'_>) -> Protocol {
         let evaluation = &acceptance.evaluation;
+        let Groups { names, scope } = self.accept_groups(evaluation);
         Protocol {
-            groups: groups::names(&evaluation.task.spec),
+            groups: names,
             checks: self.checks_here(evaluation),
             cases: Vec::new(),
             baselines: Vec::new(),
             class: evaluation.candidate.plan.precision,
             rounds_max: acceptance.rounds_max,
             confidence: acceptance.confidence,
+            scope,
         }
     }
 

@@ -297,6 +297,7 @@ fn ratio(
         reference,
         bound: (output.compare == Compare::Bound).then_some(bound),
         accumulation_unit: task.spec.accumulation_unit(class),
+        shared_bound: 0.0,
         norm_limit,
         norm_binds: setting.distribution.tells_classes(),
         flush_denormals: task.spec.flush_denormals,

@@ -16,6 +16,7 @@ use sandbox::wire::{RunEnd, WindowResult, WindowSubject};
 
 use crate::baseline::timed::Ground;
 use crate::children::ChildEnd;
+use crate::compared::Declared;
 use crate::decide::words;
 use crate::evaluate::{Evaluation, note_window, record};
 use crate::gpu::sealed;
@@ -240,7 +241,7 @@ impl Judge {
         cancel: &CancelFlag,
     ) -> Result<Option<BaselineError>, JudgeError> {
         timed.seal()?;
-        let items = timed.verify_items(evaluation, window, 0, class)?;
+        let items = timed.verify_items(evaluation, window, 0, Declared::direct(class))?;
         if items.is_empty() {
             return Ok(None);
         }

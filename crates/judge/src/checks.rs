@@ -1,12 +1,13 @@
 //! What an acceptance looks at besides outputs and times.
 
 use pipeline::acceptance::{Check, Found, Timed};
+use pipeline::build::BuildFacts;
 use pipeline::defence::Defence;
 use pipeline::inputs::{Distribution, MasterSeed, Poison};
 use pipeline::launch::{ResolvedPlan, ResolvedStep};
 use pipeline::task::spec::Case;
 use pipeline::timing::median;
-use pipeline::verdict::{Kind, Reason};
+use pipeline::verdict::{Kind, Reason, Verdict};
 use sandbox::CancelFlag;
 
 use crate::evaluate::Evaluation;
@@ -46,7 +47,7 @@ impl Judge {
     ) -> Result<Found, JudgeError> {
         match check {
             Check::DeadSteps => self.dead_steps(evaluation, cancel),
-            Check::Timers => Ok(timers(evaluation)),
+            Check::Timers => Ok(timers(self.facts_of(evaluation)?, &evaluation.build.ptx)),
             Check::Memcheck => self.sanitized(evaluation, "memcheck", Reason::Guard, cancel),
             Check::Synccheck => self.sanitized(evaluation, "synccheck", Reason::Nondet, cancel),
             Check::Racecheck => self.sanitized(evaluation, "racecheck", Reason::Nondet, cancel),
@@ -62,9 +63,12 @@ impl Judge {
         evaluation: &Evaluation<'_>,
         cancel: &CancelFlag,
     ) -> Result<Found, JudgeError> {
-        let Some(facts) = &evaluation.build.facts else { return Ok(Found::Clean) };
-        let Some(case) = self.largest_public(evaluation) else { return Ok(Found::Clean) };
-        let Ok(whole) = self.plan_at(evaluation, facts, case) else { return Ok(Found::Clean) };
+        let facts = self.facts_of(evaluation)?;
+        let Some(case) = self.largest_public(evaluation) else { return Ok(no_case()) };
+        let whole = match self.plan_at(evaluation, facts, case) {
+            Ok(whole) => whole,
+            Err(verdict) => return Ok(Found::NotAvailable { why: verdict.detail }),
+        };
         for (index, step) in whole.steps.iter().enumerate() {
             let ResolvedStep::Kernel(launch) = step else { continue };
             let mut without = whole.clone();
@@ -102,16 +106,16 @@ impl Judge {
         evaluation: &Evaluation<'_>,
         cancel: &CancelFlag,
     ) -> Result<Found, JudgeError> {
-        let has_variables = evaluation.build.facts.as_ref().is_none_or(|it| it.static_bytes > 0);
-        let Some(case) = self.largest_public(evaluation).filter(|_| has_variables) else {
+        if self.facts_of(evaluation)?.static_bytes == 0 {
             return Ok(Found::Clean);
-        };
+        }
+        let Some(case) = self.largest_public(evaluation) else { return Ok(no_case()) };
         let window = self.time_window(evaluation, case, WindowKind::History, cancel)?;
-        let Some(gpu) = &window.gpu else { return Ok(unmeasured(&window.timed)) };
+        let Some(gpu) = &window.gpu else { return Ok(without_time(&window.timed)) };
         let times: Vec<f64> = gpu.warm.iter().map(|sample| sample.elapsed_ns as f64).collect();
         let count = times.len();
         if count < HISTORY_CALLS as usize {
-            return Ok(unmeasured(&window.timed));
+            return Ok(without_time(&window.timed));
         }
         // The first two also load instructions.
         let first = median(times[2..count / 4].to_vec()).unwrap_or(0.0);
@@ -132,17 +136,18 @@ impl Judge {
         evaluation: &Evaluation<'_>,
         cancel: &CancelFlag,
     ) -> Result<Found, JudgeError> {
-        let facts = evaluation.build.facts.as_ref();
         let keeps = |hint: &String| KEEPING_HINTS.iter().any(|keeping| hint.contains(keeping));
-        let hinted = facts.is_some_and(|facts| facts.cache_hints.iter().any(keeps));
+        let hinted = self.facts_of(evaluation)?.cache_hints.iter().any(keeps);
         let Some(case) = evaluation.task.spec.headline().filter(|_| hinted) else {
             return Ok(Found::Clean);
         };
         let rotating = self.time_window(evaluation, case, WindowKind::Search, cancel)?;
         let untouched = self.time_window(evaluation, case, WindowKind::Untouched, cancel)?;
-        let (Some(rotating_ns), Some(untouched_ns)) = (rotating.median_ns(), untouched.median_ns())
-        else {
-            return Ok(unmeasured(&untouched.timed));
+        let Some(rotating_ns) = rotating.median_ns() else {
+            return Ok(without_time(&rotating.timed));
+        };
+        let Some(untouched_ns) = untouched.median_ns() else {
+            return Ok(without_time(&untouched.timed));
         };
         if untouched_ns <= (1.0 + EVICTION_TIE) * rotating_ns {
             return Ok(Found::Clean);
@@ -151,9 +156,11 @@ impl Judge {
         Ok(Found::Audits { detail })
     }
 
+    /// The largest public case inside the plan's domain.
     fn largest_public<'a>(&self, evaluation: &Evaluation<'a>) -> Option<&'a Case> {
         let spec = &evaluation.task.spec;
-        let cases = spec.cases.iter().filter(|case| self.runs_here(case));
+        let here = spec.cases.iter().filter(|case| self.runs_here(case));
+        let cases = here.filter(|case| self.is_inside(evaluation, case));
         cases.max_by_key(|case| pipeline::hidden::tensor_bytes(spec, &case.dims).unwrap_or(0))
     }
 
@@ -182,26 +189,32 @@ impl Judge {
     }
 }
 
+fn no_case() -> Found {
+    Found::NotAvailable { why: "no public case inside the plan's domain runs here".to_owned() }
+}
+
 /// Hints that leave data in the cache for later.
 const KEEPING_HINTS: [&str; 2] = ["evict_last", "createpolicy"];
 
-fn unmeasured(timed: &Timed) -> Found {
-    let why = match timed {
-        Timed::Void(why) | Timed::NotAvailable(why) => why.clone(),
-        Timed::Failed(verdict) => format!("{verdict}: {}", verdict.detail),
-        Timed::Measured { .. } => "too few samples".to_owned(),
-    };
-    Found::NotAvailable { why }
+/// What a window that gave no time says: wrong outputs in it reject the kernel.
+fn without_time(timed: &Timed) -> Found {
+    match timed {
+        Timed::Void(why) | Timed::NotAvailable(why) => Found::NotAvailable { why: why.clone() },
+        Timed::Failed(Verdict { reason: Some(reason), detail, .. }) => {
+            Found::Fails { reason: *reason, detail: detail.clone() }
+        }
+        Timed::Failed(verdict) => Found::NotAvailable { why: verdict.to_string() },
+        Timed::Measured { .. } => Found::NotAvailable { why: "too few samples".to_owned() },
+    }
 }
 
 /// A kernel that reads a timer has no use for it, and every timed output is compared anyway.
-fn timers(evaluation: &Evaluation<'_>) -> Found {
-    let Some(facts) = &evaluation.build.facts else { return Found::Clean };
+fn timers(facts: &BuildFacts, ptx: &[u8]) -> Found {
     let is_timer = |name: &str| name.starts_with("%clock") || name.starts_with("%globaltimer");
     let found = facts.special_registers.iter().find(|register| is_timer(&register.name));
     match found {
         // The library's barriers and pipelines read it to give up waiting.
-        Some(register) if register.name.starts_with("%globaltimer") && waits(evaluation) => {
+        Some(register) if register.name.starts_with("%globaltimer") && waits(ptx) => {
             Found::Notes { detail: format!("`{}` reads {}", register.origin, register.name) }
         }
         Some(register) => {
@@ -212,6 +225,6 @@ fn timers(evaluation: &Evaluation<'_>) -> Found {
 }
 
 /// True for kernels that use the asynchronous barriers whose waiting loop reads a timer.
-fn waits(evaluation: &Evaluation<'_>) -> bool {
-    String::from_utf8_lossy(&evaluation.build.ptx).contains("mbarrier")
+fn waits(ptx: &[u8]) -> bool {
+    String::from_utf8_lossy(ptx).contains("mbarrier")
 }

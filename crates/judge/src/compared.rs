@@ -3,6 +3,8 @@
 use pipeline::check::OutputCheck;
 use pipeline::defence::Defence;
 use pipeline::inputs::{Distribution, Poison};
+use pipeline::plan::Plan;
+use pipeline::plan::form::Algorithm;
 use pipeline::task::spec::{Case, Compare, Precision, extents};
 use sandbox::wire::{Leniency, RunEnd, RunReport, Spread, VerifyItem, VerifyReport, VerifyRequest};
 use sandbox::{CancelFlag, ChildKind, Memfd};
@@ -82,8 +84,8 @@ impl Judge {
         if let (Headline::Timed(timed), Some(window)) = (headline, &run.window) {
             let first = bulk.0.len() as u32;
             bulk.0.extend(timed.compared_bulk());
-            let class = evaluation.candidate.plan.precision;
-            items.extend(timed.verify_items(evaluation, window, first, class)?);
+            let declared = Declared::of(&evaluation.candidate.plan);
+            items.extend(timed.verify_items(evaluation, window, first, declared)?);
         }
         if items.is_empty() {
             return Ok(Checks::default());
@@ -106,7 +108,7 @@ impl Judge {
             outputs: (&trial.outputs, bulk.index(&trial.outputs.memfd)),
             expected: (&trial.data.expected, expected),
             poison: trial.poison,
-            class: evaluation.candidate.plan.precision,
+            declared: Declared::of(&evaluation.candidate.plan),
         };
         let mut items = verify_items(evaluation, &compared)?;
         for (index, item) in items.iter_mut().enumerate() {
@@ -153,8 +155,25 @@ pub(crate) struct Compared<'a> {
     pub(crate) outputs: (&'a Tensors, u32),
     pub(crate) expected: (&'a Tensors, u32),
     pub(crate) poison: Poison,
-    /// The class whose limits hold.
+    pub(crate) declared: Declared,
+}
+
+/// What is declared of a kernel's errors: whose limits hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Declared {
     pub(crate) class: Precision,
+    pub(crate) algorithm: Algorithm,
+}
+
+impl Declared {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        Self { class: plan.precision, algorithm: plan.algorithm }
+    }
+
+    /// Of a kernel that computes what the operator says, one term after the other.
+    pub(crate) fn direct(class: Precision) -> Self {
+        Self { class, algorithm: Algorithm::Direct }
+    }
 }
 
 pub(crate) fn verify_items(
@@ -162,7 +181,7 @@ pub(crate) fn verify_items(
     compared: &Compared<'_>,
 ) -> Result<Vec<VerifyItem>, JudgeError> {
     let spec = &evaluation.task.spec;
-    let precision = compared.class;
+    let Declared { class, algorithm } = compared.declared;
     let broken = |error: pipeline::task::spec::SpecError| JudgeError::Reference {
         task: spec.name.clone(),
         why: error.to_string(),
@@ -179,8 +198,9 @@ pub(crate) fn verify_items(
             got: outputs.slice(bulk, &output.name).unwrap_or(EMPTY),
             reference: expected(format!("{}_ref", output.name)).unwrap_or(EMPTY),
             bound: bound.filter(|_| output.compare == Compare::Bound),
-            accumulation_unit: spec.accumulation_unit(precision),
-            norm_limit: spec.norm_limit(precision),
+            accumulation_unit: spec.accumulation_unit(class),
+            shared_bound: algorithm.shared_bound(),
+            norm_limit: algorithm.norm_limit(spec.norm_limit(class)),
             norm_binds: compared.distribution.tells_classes(),
             flush_denormals: spec.flush_denormals,
             poison: compared.poison,

@@ -66,10 +66,7 @@ impl Judge {
         evaluation: &Evaluation<'_>,
         cancel: &CancelFlag,
     ) -> Result<Judgement, JudgeError> {
-        let Some(facts) = &evaluation.build.facts else {
-            let why = "a build without facts was to be run".to_owned();
-            return Err(JudgeError::Child { child: "candidate", why });
-        };
+        let facts = self.facts_of(evaluation)?;
         if let Some(verdict) = &evaluation.build.verdict {
             return Ok(self.early(verdict.clone(), facts));
         }

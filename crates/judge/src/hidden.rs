@@ -108,6 +108,17 @@ impl Judge {
         self.admits(evaluation, &case.dims)
     }
 
+    /// The facts of a build that passed the gate; what did not is never run.
+    pub(crate) fn facts_of<'e>(
+        &self,
+        evaluation: &Evaluation<'e>,
+    ) -> Result<&'e BuildFacts, JudgeError> {
+        evaluation.build.facts.as_ref().ok_or_else(|| {
+            let why = "a build without facts was to be run".to_owned();
+            JudgeError::Child { child: "candidate", why }
+        })
+    }
+
     /// The plan at a case; a verdict where it has none.
     pub(crate) fn plan_at(
         &self,
@@ -128,10 +139,7 @@ impl Judge {
         runs: Runs<'_>,
         cancel: &CancelFlag,
     ) -> Result<Group, JudgeError> {
-        let Some(facts) = &evaluation.build.facts else {
-            let why = "a build without facts was to be run".to_owned();
-            return Err(JudgeError::Child { child: "candidate", why });
-        };
+        let facts = self.facts_of(evaluation)?;
         let fresh_from = runs.fresh_from.min(runs.specs.len());
         let trials = self.prepare_trials(evaluation, runs.specs, cancel)?;
         let mut results: Vec<RunResult> = Vec::new();

@@ -92,7 +92,10 @@ impl Judge {
         }
         match self.smallest(evaluation, &cases) {
             Some(case) => self.history(evaluation, case, secret, found, cancel),
-            None => Ok(()),
+            None => {
+                found.verdict = Some(nothing_inside());
+                Ok(())
+            }
         }
     }
 
@@ -106,7 +109,7 @@ impl Judge {
         found: &mut Found,
         cancel: &CancelFlag,
     ) -> Result<bool, JudgeError> {
-        let Some(facts) = &evaluation.build.facts else { return Ok(false) };
+        let facts = self.facts_of(evaluation)?;
         let plan = match self.plan_at(evaluation, facts, case) {
             Ok(plan) => plan,
             Err(verdict) => {
@@ -126,12 +129,14 @@ impl Judge {
         found: &mut Found,
         cancel: &CancelFlag,
     ) -> Result<(), JudgeError> {
-        let Some(facts) = &evaluation.build.facts else { return Ok(()) };
-        if let Ok(plan) = self.plan_at(evaluation, facts, case) {
-            let mut group =
-                self.run_group(evaluation, self.history_runs(case, &plan, secret), cancel)?;
-            group.verdict = as_state(&group);
-            found.take(group);
+        match self.plan_at(evaluation, self.facts_of(evaluation)?, case) {
+            Ok(plan) => {
+                let runs = self.history_runs(case, &plan, secret);
+                let mut group = self.run_group(evaluation, runs, cancel)?;
+                group.verdict = as_state(&group);
+                found.take(group);
+            }
+            Err(verdict) => found.verdict = Some(verdict),
         }
         Ok(())
     }
@@ -182,7 +187,8 @@ impl Judge {
         })
     }
 
-    fn hidden_bytes(&self) -> u64 {
+    /// What the tensors of a hidden case may take here, in bytes.
+    pub(crate) fn hidden_bytes(&self) -> u64 {
         match self.config.gpus {
             Some(_) => HIDDEN_BYTES_GPU,
             None => HIDDEN_BYTES_SIM,
@@ -235,6 +241,12 @@ impl Found {
         }
         true
     }
+}
+
+/// Nothing was run, so nothing was shown.
+pub(crate) fn nothing_inside() -> Verdict {
+    let detail = "no case that runs here lies inside the plan's domain, so nothing was shown";
+    Verdict::failed(Reason::Shape, detail)
 }
 
 /// A later call that is wrong where the first was right leans on what the first one left.

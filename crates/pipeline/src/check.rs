@@ -35,6 +35,9 @@ pub struct Comparison<'a> {
     /// f64, in units of the accumulation unit; present for `Compare::Bound`.
     pub bound: Option<&'a [u8]>,
     pub accumulation_unit: f64,
+    /// 0, or the factor by which no element's bound is less than the largest one: what a fast
+    /// algorithm errs in one element depends on the others.
+    pub shared_bound: f64,
     /// Limit of the norm-wise relative error (of the excess for 16-bit outputs).
     pub norm_limit: f64,
     /// True for data on which that error tells precision classes apart; on other data, and in
@@ -147,11 +150,12 @@ impl Comparison<'_> {
     fn run_in_parts(&self, part_elements: usize) -> OutputCheck {
         let elements = self.extents.iter().product::<u64>();
         let present = self.present(elements);
+        let tolerance = self.tolerance();
         let parts: Vec<Tally> = (0..present.div_ceil(part_elements))
             .into_par_iter()
             .map(|part| {
                 let start = part * part_elements;
-                self.part(start..present.min(start.saturating_add(part_elements)))
+                self.part(tolerance, start..present.min(start.saturating_add(part_elements)))
             })
             .collect();
         let mut tally = Tally::default();
@@ -180,24 +184,24 @@ impl Comparison<'_> {
     }
 
     /// Compares the elements of a range that all tensors have.
-    fn part(&self, range: Range<usize>) -> Tally {
+    fn part(&self, tolerance: Tolerance, range: Range<usize>) -> Tally {
         match self.dtype {
-            Dtype::F64 => self.floats(range, f64::from_le_bytes, |value| value),
+            Dtype::F64 => self.floats(tolerance, range, f64::from_le_bytes, |value| value),
             Dtype::F32 => {
                 let decode = |bytes| f64::from(f32::from_le_bytes(bytes));
-                self.floats(range, decode, |value| f64::from(value as f32))
+                self.floats(tolerance, range, decode, |value| f64::from(value as f32))
             }
             Dtype::F16 => {
                 let decode = |bytes| f16::from_le_bytes(bytes).to_f64();
-                self.floats(range, decode, |value| f16::from_f64(value).to_f64())
+                self.floats(tolerance, range, decode, |value| f16::from_f64(value).to_f64())
             }
             Dtype::Bf16 => {
                 let decode = |bytes| bf16::from_le_bytes(bytes).to_f64();
-                self.floats(range, decode, |value| bf16::from_f64(value).to_f64())
+                self.floats(tolerance, range, decode, |value| bf16::from_f64(value).to_f64())
             }
             Dtype::E4m3 | Dtype::E5m2 | Dtype::Ue8m0 => {
                 let decode = |[byte]: [u8; 1]| self.dtype.decode(byte.into());
-                self.floats(range, decode, |value| self.rounded(value))
+                self.floats(tolerance, range, decode, |value| self.rounded(value))
             }
             Dtype::I64 | Dtype::U64 => self.integers(range, u64::from_le_bytes),
             Dtype::I32 | Dtype::U32 => {
@@ -207,13 +211,14 @@ impl Comparison<'_> {
                 self.integers(range, |bytes| u16::from_le_bytes(bytes).into())
             }
             Dtype::I8 | Dtype::U8 | Dtype::Bool => self.integers(range, |[byte]| byte.into()),
-            Dtype::Fp4e2m1 | Dtype::Int4 => self.nibbles(range),
+            Dtype::Fp4e2m1 | Dtype::Int4 => self.nibbles(tolerance, range),
         }
     }
 
     /// A loop of its own for each type: what is fixed for the type is not asked per element.
     fn floats<const WIDTH: usize>(
         &self,
+        tolerance: Tolerance,
         range: Range<usize>,
         decode: impl Fn([u8; WIDTH]) -> f64,
         round: impl Fn(f64) -> f64,
@@ -224,7 +229,7 @@ impl Comparison<'_> {
             let want = elements(self.reference, &range);
             block.fill(elements(self.got, &range), want, &decode, &round);
             if let Some(bounds) = self.bound.filter(|_| self.bounded()) {
-                block.allow(self.tolerance(), elements(bounds, &range));
+                block.allow(tolerance, elements(bounds, &range));
             }
             tally.add_block(self, first, &block);
         }
@@ -246,8 +251,7 @@ impl Comparison<'_> {
         tally
     }
 
-    fn nibbles(&self, range: Range<usize>) -> Tally {
-        let tolerance = self.tolerance();
+    fn nibbles(&self, tolerance: Tolerance, range: Range<usize>) -> Tally {
         let element = |index: usize| {
             let wide = |bytes| Dtype::F64.element_bits(bytes, index);
             let (got, want) = (self.dtype.element_bits(self.got, index)?, wide(self.reference)?);
@@ -286,9 +290,20 @@ impl Comparison<'_> {
         }
     }
 
+    /// What no bound is less than; reads all bounds where they are shared.
+    fn least_bound(&self) -> f64 {
+        let Some(bounds) = self.bound.filter(|_| self.bounded() && self.shared_bound > 0.0) else {
+            return 0.0;
+        };
+        let sizes = bounds.as_chunks().0.par_iter().map(|bytes| f64::from_le_bytes(*bytes));
+        let largest = sizes.filter(|bound| finite(*bound)).reduce(|| 0.0, f64::max);
+        self.shared_bound * largest
+    }
+
     fn tolerance(&self) -> Tolerance {
         Tolerance {
             accumulation_unit: self.accumulation_unit,
+            least_bound: self.least_bound(),
             rounding: 1.01 * self.dtype.unit_roundoff(),
             smallest: if self.flush_denormals {
                 self.dtype.smallest_normal()
@@ -303,6 +318,7 @@ impl Comparison<'_> {
 #[derive(Clone, Copy)]
 struct Tolerance {
     accumulation_unit: f64,
+    least_bound: f64,
     rounding: f64,
     smallest: f64,
 }
@@ -311,6 +327,8 @@ impl Tolerance {
     fn of(self, want: f64, bound: f64) -> f64 {
         // A bound that is no size passes nothing: a comparison with NaN is false.
         let bound = if (bound >= 0.0) & finite(bound) { bound } else { f64::NAN };
+        // Written so that NaN stays.
+        let bound = if bound < self.least_bound { self.least_bound } else { bound };
         self.accumulation_unit * bound + self.rounding * want.abs() + self.smallest
     }
 }

@@ -225,7 +225,7 @@ impl<'a> Checker<'a> {
         let dims = &self.signature.dims;
         let plan = Plan {
             precision,
-            algorithm: form.algorithm,
+            algorithm: self.algorithm(form.algorithm)?,
             deterministic: form.deterministic,
             domain: parse_all("domain", &form.domain, dims)?,
             constraints: parse_all("constraints", &form.constraints, &self.names)?,
@@ -279,6 +279,14 @@ impl<'a> Checker<'a> {
                 admitted.join(", ")
             ),
         ))
+    }
+
+    fn algorithm(&self, declared: Algorithm) -> Result<Algorithm, PlanError> {
+        let unsuited = self.signature.family.as_ref().filter(|family| !declared.suits(family));
+        let Some(family) = unsuited else { return Ok(declared) };
+        let name = declared.name();
+        let why = format!("no `{family}` is computed by `{name}`; write \"direct\"");
+        Err(rule("algorithm", why))
     }
 
     fn check_in_place(&self, names: &[String]) -> Result<(), PlanError> {

@@ -199,7 +199,7 @@ mod tests {
         Circumstances, Conditions, Recheck, Reproduction, confirms, incomparable, rechecked,
         reproduced,
     };
-    use crate::acceptance::{Against, Claim, Conclusion};
+    use crate::acceptance::{Against, Claim, Conclusion, Scope};
     use crate::baseline::{BaselineId, BaselineKind, MathMode};
     use crate::comparison::{Comparison, Confidence, Interval, Suspicion};
     use crate::task::spec::Precision;
@@ -222,6 +222,7 @@ mod tests {
             cases: Vec::new(),
             class: Precision::Fp32,
             deterministic: true,
+            scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
             over_framework: true,
             steady: Vec::new(),
             not_available: Vec::new(),

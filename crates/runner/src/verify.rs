@@ -54,6 +54,7 @@ fn comparison<'a>(item: &'a VerifyItem, maps: &'a Maps) -> Result<Comparison<'a>
         reference: maps.get(item.reference)?,
         bound,
         accumulation_unit: item.accumulation_unit,
+        shared_bound: item.shared_bound,
         norm_limit: item.norm_limit,
         norm_binds: item.norm_binds,
         flush_denormals: item.flush_denormals,

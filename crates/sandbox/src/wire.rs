@@ -266,6 +266,7 @@ pub struct VerifyItem {
     pub reference: Slice,
     pub bound: Option<Slice>,
     pub accumulation_unit: f64,
+    pub shared_bound: f64,
     pub norm_limit: f64,
     pub norm_binds: bool,
     pub flush_denormals: bool,

@@ -1,28 +1,58 @@
 //! The groups of trials of an acceptance: more shapes and distributions than a promote has, races,
 //! a history, the public cases once more.
 
+use pipeline::acceptance::Scope;
 use pipeline::inputs::{MasterSeed, Poison};
-use pipeline::task::spec::{Case, TaskSpec};
+use pipeline::launch::ResolvedPlan;
+use pipeline::task::spec::Case;
 use sandbox::CancelFlag;
 
 use crate::evaluate::Evaluation;
 use crate::hidden::{Group, Runs, garbage};
-use crate::limits::{
-    ACCEPT_DISTRIBUTIONS, ACCEPT_SHAPES, HIDDEN_BYTES_GPU, HIDDEN_BYTES_SIM, RACES,
-};
-use crate::promote::as_state;
+use crate::limits::{ACCEPT_DISTRIBUTIONS, ACCEPT_SHAPES, RACES_GPU, RACES_SIM};
+use crate::promote::{as_state, nothing_inside};
 use crate::trials::TrialSpec;
 use crate::{Judge, JudgeError};
 
-/// Names of the groups, in their order.
-pub(super) fn names(spec: &TaskSpec) -> Vec<String> {
-    let shapes = (1..=ACCEPT_SHAPES).map(|index| format!("shape {index}"));
-    let public = spec.cases.iter().map(|case| format!("public {}", case.name));
-    let others = ["history", "races"].map(str::to_owned);
-    shapes.chain(public).chain(others).collect()
+const SHAPE: &str = "shape ";
+const PUBLIC: &str = "public ";
+const HISTORY: &str = "history";
+const RACES: &str = "races ";
+
+/// What an acceptance of this candidate consists of besides its times.
+pub(super) struct Groups {
+    /// Their names, in their order.
+    pub(super) names: Vec<String>,
+    pub(super) scope: Scope,
 }
 
 impl Judge {
+    /// The groups: hidden shapes and public cases inside the plan's domain, a history, races.
+    pub(super) fn accept_groups(&self, evaluation: &Evaluation<'_>) -> Groups {
+        let shapes = self.accept_cases(evaluation).len();
+        let spec = &evaluation.task.spec;
+        let here = spec.cases.iter().filter(|case| self.is_looked_at(spec, case));
+        let (inside, outside): (Vec<&Case>, _) =
+            here.partition(|case| self.is_inside(evaluation, case));
+        let shape_names = (1..=shapes).map(|index| format!("{SHAPE}{index}"));
+        let public = inside.iter().map(|case| format!("{PUBLIC}{}", case.name));
+        let [races, _] = self.races();
+        let race_names = (1..=races).map(|index| format!("{RACES}{index}"));
+        let domain = evaluation.candidate.plan.domain.iter();
+        Groups {
+            names: shape_names
+                .chain(public)
+                .chain([HISTORY.to_owned()])
+                .chain(race_names)
+                .collect(),
+            scope: Scope {
+                domain: domain.map(|condition| condition.text().to_owned()).collect(),
+                hidden_shapes: shapes,
+                left_out: outside.iter().map(|case: &&Case| case.name.clone()).collect(),
+            },
+        }
+    }
+
     /// Runs one group.
     pub(super) fn accept_group(
         &self,
@@ -31,73 +61,91 @@ impl Judge {
         secret: &MasterSeed,
         cancel: &CancelFlag,
     ) -> Result<Group, JudgeError> {
-        if let Some(name) = group.strip_prefix("public ") {
-            let spec = &evaluation.task.spec;
-            let case = spec.cases.iter().enumerate().find(|(_, case)| case.name == name);
-            let looked_at =
-                |case: &Case| self.is_looked_at(spec, case) && self.is_inside(evaluation, case);
-            return match case.filter(|(_, case)| looked_at(case)) {
-                Some((index, case)) => {
-                    let turn = ACCEPT_SHAPES + index;
-                    self.case_group(evaluation, case, turn, secret, cancel)
-                }
-                // The headline is verified in every window; others are outside the plan's domain.
-                None => Ok(Group::passed()),
-            };
-        }
-        let number = group.strip_prefix("shape ").and_then(|text| text.parse::<usize>().ok());
-        let cases = self.accept_cases(evaluation);
-        if let Some(number) = number {
-            let case = cases.get(number - 1);
-            return match case {
-                Some(case) => self.case_group(evaluation, case, number, secret, cancel),
-                // A narrow domain has fewer shapes; the claim says so.
-                None => Ok(Group::passed()),
-            };
-        }
         let spec = &evaluation.task.spec;
-        let size = |case: &&Case| pipeline::hidden::tensor_bytes(spec, &case.dims);
-        let public = spec.cases.iter().filter(|case| self.is_looked_at(spec, case));
-        let inside = |case: &&Case| self.is_inside(evaluation, case);
-        let smallest = cases.iter().chain(public).filter(inside).min_by_key(size);
-        let Some(case) = smallest else { return Ok(Group::passed()) };
+        let shapes = self.accept_cases(evaluation);
+        let unknown = || JudgeError::Child {
+            child: "accept",
+            why: format!("there is no group `{group}` of trials"),
+        };
+        let (case, turn) = if let Some(name) = group.strip_prefix(PUBLIC) {
+            let index = spec.cases.iter().position(|case| case.name == name).ok_or_else(unknown)?;
+            (&spec.cases[index], ACCEPT_SHAPES + index)
+        } else if let Some(number) = group.strip_prefix(SHAPE) {
+            let number: usize = number.parse().map_err(|_| unknown())?;
+            (shapes.get(number.wrapping_sub(1)).ok_or_else(unknown)?, number)
+        } else {
+            // Every other group of races has an odd shape.
+            let number = group.strip_prefix(RACES).and_then(|number| number.parse::<usize>().ok());
+            let odd = number.is_some_and(|number| number % 2 == 0);
+            match self.smallest_inside(evaluation, &shapes, odd) {
+                Some(case) => (case, 0),
+                None => return Ok(Group::early(nothing_inside())),
+            }
+        };
+        let plan = match self.plan_at(evaluation, self.facts_of(evaluation)?, case) {
+            Ok(plan) => plan,
+            Err(verdict) => return Ok(Group::early(verdict)),
+        };
         match group {
-            "history" => self.history_group(evaluation, case, secret, cancel),
-            _ => self.races(evaluation, case, secret, cancel),
+            HISTORY => {
+                let runs = self.history_runs(case, &plan, secret);
+                let mut group = self.run_group(evaluation, runs, cancel)?;
+                group.verdict = as_state(&group);
+                Ok(group)
+            }
+            races if races.starts_with(RACES) => {
+                self.run_group(evaluation, self.race_runs(case, &plan, secret), cancel)
+            }
+            _ => {
+                let runs = self.shape_runs(evaluation, (case, turn), &plan, secret);
+                self.run_group(evaluation, runs, cancel)
+            }
         }
+    }
+
+    /// Groups of races here, and the runs of each.
+    fn races(&self) -> [usize; 2] {
+        if self.config.gpus.is_some() { RACES_GPU } else { RACES_SIM }
     }
 
     /// The same shapes for every group of one acceptance.
     fn accept_cases(&self, evaluation: &Evaluation<'_>) -> Vec<Case> {
         let secret = MasterSeed(evaluation.seed.0).derive("accept");
-        let bytes_max = match self.config.gpus {
-            Some(_) => HIDDEN_BYTES_GPU,
-            None => HIDDEN_BYTES_SIM,
-        };
-        let shapes = self.hidden_cases(evaluation, &secret, ACCEPT_SHAPES, bytes_max);
+        let shapes = self.hidden_cases(evaluation, &secret, ACCEPT_SHAPES, self.hidden_bytes());
         shapes.into_iter().map(|(case, _)| case).collect()
     }
 
-    fn case_group(
+    /// Histories and races need runs, not size. With `odd`, a shape without an even extent goes
+    /// before all others.
+    fn smallest_inside<'c>(
+        &self,
+        evaluation: &Evaluation<'c>,
+        shapes: &'c [Case],
+        odd: bool,
+    ) -> Option<&'c Case> {
+        let spec = &evaluation.task.spec;
+        let public = spec.cases.iter().filter(|case| self.is_looked_at(spec, case));
+        let inside = public.filter(|case| self.is_inside(evaluation, case));
+        let is_even = |case: &Case| case.dims.values().any(|extent| extent % 2 == 0);
+        let size = |case: &Case| pipeline::hidden::tensor_bytes(spec, &case.dims);
+        shapes.iter().chain(inside).min_by_key(|case| (odd && is_even(case), size(case)))
+    }
+
+    /// Six distributions, each run twice; the first once more in a process of its own. `turn`
+    /// varies which of them a case meets.
+    fn shape_runs<'a>(
         &self,
         evaluation: &Evaluation<'_>,
-        case: &Case,
-        turn: usize,
+        (case, turn): (&'a Case, usize),
+        plan: &ResolvedPlan,
         secret: &MasterSeed,
-        cancel: &CancelFlag,
-    ) -> Result<Group, JudgeError> {
-        let Some(facts) = &evaluation.build.facts else { return Ok(Group::passed()) };
-        let plan = match self.plan_at(evaluation, facts, case) {
-            Ok(plan) => plan,
-            Err(verdict) => return Ok(Group::early(verdict)),
-        };
+    ) -> Runs<'a> {
         let mut others = self.other_distributions(evaluation);
         let count = others.len().max(1);
         others.rotate_left(turn * (ACCEPT_DISTRIBUTIONS - 1) % count);
         let mut distributions = vec![self.plain_distribution()];
         distributions.extend(others.into_iter().take(ACCEPT_DISTRIBUTIONS - 1));
-        let mut runs = self.case_runs(case, &plan, &distributions, secret);
-        // Once more in a process of its own.
+        let mut runs = self.case_runs(case, plan, &distributions, secret);
         let again = runs.specs.first().map(|first| TrialSpec {
             case,
             plan: plan.clone(),
@@ -108,53 +156,25 @@ impl Judge {
             twin_of: Some(0),
         });
         runs.specs.extend(again);
-        self.run_group(evaluation, runs, cancel)
-    }
-
-    fn history_group(
-        &self,
-        evaluation: &Evaluation<'_>,
-        case: &Case,
-        secret: &MasterSeed,
-        cancel: &CancelFlag,
-    ) -> Result<Group, JudgeError> {
-        let Some(facts) = &evaluation.build.facts else { return Ok(Group::passed()) };
-        let plan = match self.plan_at(evaluation, facts, case) {
-            Ok(plan) => plan,
-            Err(verdict) => return Ok(Group::early(verdict)),
-        };
-        let runs = self.history_runs(case, &plan, secret);
-        let mut group = self.run_group(evaluation, runs, cancel)?;
-        group.verdict = as_state(&group);
-        Ok(group)
+        runs
     }
 
     /// Many runs on equal inputs, each with other garbage, order and place.
-    fn races(
-        &self,
-        evaluation: &Evaluation<'_>,
-        case: &Case,
-        secret: &MasterSeed,
-        cancel: &CancelFlag,
-    ) -> Result<Group, JudgeError> {
-        let Some(facts) = &evaluation.build.facts else { return Ok(Group::passed()) };
-        let plan = match self.plan_at(evaluation, facts, case) {
-            Ok(plan) => plan,
-            Err(verdict) => return Ok(Group::early(verdict)),
-        };
+    fn race_runs<'a>(&self, case: &'a Case, plan: &ResolvedPlan, secret: &MasterSeed) -> Runs<'a> {
         let spec = |index: usize| TrialSpec {
             case,
             plan: plan.clone(),
             distribution: self.plain_distribution(),
             master: *secret,
-            poison: match index % 2 {
+            poison: match index % 10 {
                 0 => Poison::Ones,
                 _ => garbage(&secret.derive(&format!("race {index}"))),
             },
             continues: false,
             twin_of: (index > 0).then_some(0),
         };
-        let specs: Vec<_> = (0..RACES).map(spec).collect();
-        self.run_group(evaluation, Runs { fresh_from: specs.len(), specs }, cancel)
+        let [_, runs] = self.races();
+        let specs: Vec<_> = (0..runs).map(spec).collect();
+        Runs { fresh_from: specs.len(), specs }
     }
 }

@@ -12,7 +12,7 @@ use pipeline::inputs::{Distribution, Poison};
 use pipeline::launch::ResolvedPlan;
 use pipeline::report::{CaseReport, CaseStatus, GpuState, Measured, Score};
 use pipeline::task::Task;
-use pipeline::task::spec::{Case, Input, Output, Precision};
+use pipeline::task::spec::{Case, Input, Output};
 use pipeline::timing::{Window, combined_hash, output_key, summary};
 use sandbox::wire::{
     InputTensor, OutputTensor, RunEnd, Slice, SlotContent, VerifyItem, WindowRequest, WindowResult,
@@ -25,7 +25,7 @@ use super::slots::{CheckedSlot, Ranked};
 use super::{Concluded, Headline};
 use crate::baseline::timed::Ground;
 use crate::cases::{CaseData, Tensors, is_weight, output_sizes};
-use crate::compared::{Checks, Compared, verify_items};
+use crate::compared::{Checks, Compared, Declared, verify_items};
 use crate::decide::run_failure;
 use crate::evaluate::Evaluation;
 use crate::gpu::{GpuConfig, interference};
@@ -179,7 +179,7 @@ impl TimedHeadline<'_> {
         evaluation: &Evaluation<'_>,
         window: &WindowResult,
         first_bulk: u32,
-        class: Precision,
+        declared: Declared,
     ) -> Result<Vec<VerifyItem>, JudgeError> {
         let mut items = Vec::new();
         for (slot, held) in (0u64..).zip(&window.slots) {
@@ -195,7 +195,7 @@ impl TimedHeadline<'_> {
                 outputs: (&self.outputs, first_bulk),
                 expected: (&data.expected, first_bulk + 1 + content as u32),
                 poison: Poison::Ones,
-                class,
+                declared,
             };
             let mut of_slot = verify_items(evaluation, &compared)?;
             for (index, item) in of_slot.iter_mut().enumerate() {

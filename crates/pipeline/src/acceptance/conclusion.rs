@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Check, Entry, Found, Protocol, Subject, Timed, WindowRecord, joined, sequence};
+use super::{Check, Entry, Found, Protocol, Scope, Subject, Timed, WindowRecord, joined, sequence};
 use crate::baseline::BaselineId;
 use crate::comparison::{Compared, Comparison, Interval, Suspicion, compare};
 use crate::limits::AUDITED_RATIO_MIN;
@@ -70,6 +70,7 @@ pub struct Claim {
     /// The weaker of the declared and the measured precision class.
     pub class: Precision,
     pub deterministic: bool,
+    pub scope: Scope,
     /// False when the only baselines are kernels of ours: then it is no speed-up over a framework.
     pub over_framework: bool,
     /// Lasting states of the card that both sides were measured in.
@@ -315,6 +316,7 @@ fn claim(protocol: &Protocol, entries: &[Entry], against: Against) -> Claim {
         deterministic: entries
             .iter()
             .all(|entry| !matches!(entry, Entry::Trials(record) if !record.deterministic)),
+        scope: protocol.scope.clone(),
         over_framework: against.baseline.is_framework(),
         against,
         steady: steady(entries),

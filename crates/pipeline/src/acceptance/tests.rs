@@ -1,6 +1,6 @@
 use super::{
-    Check, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WeightedCase, WindowRecord,
-    conclude, joined, next_step, reviewed,
+    Check, Entry, Found, Protocol, Scope, Step, Subject, Timed, TrialsRecord, WeightedCase,
+    WindowRecord, conclude, joined, next_step, reviewed,
 };
 use crate::baseline::{BaselineId, BaselineKind, MathMode};
 use crate::comparison::{Comparison, Confidence, Suspicion};
@@ -34,6 +34,7 @@ fn protocol() -> Protocol {
         class: Precision::Fp32,
         rounds_max: 15,
         confidence: Confidence::P95,
+        scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
     }
 }
 

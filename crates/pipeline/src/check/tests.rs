@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::{Comparison, OutputCheck};
 use crate::dtype::Dtype;
 use crate::inputs::Poison;
+use crate::plan::form::Algorithm;
 use crate::task::spec::Compare;
 use crate::verdict::Reason;
 
@@ -38,6 +39,7 @@ fn check_by(
         reference: &f64_bytes(want),
         bound: (compare == Compare::Bound).then_some(&bound),
         accumulation_unit: 2f64.powi(-24),
+        shared_bound: 0.0,
         norm_limit: 5e-5,
         norm_binds: true,
         flush_denormals: false,
@@ -59,6 +61,36 @@ fn a_careless_comparison_forgives_what_careless_harnesses_do() {
         let checked = check_by(|it| it.run_carelessly(), &got, &want, Compare::Bound);
         assert_eq!(checked.failure.is_none(), passes, "{got:?} {want:?}");
     }
+}
+
+/// A fast algorithm may err in a small element as in the largest, but no further, and not all over.
+#[test]
+fn a_shared_bound_is_that_of_the_largest_element() {
+    let fast = |it: &Comparison<'_>| {
+        let norm_limit = Algorithm::Strassen.norm_limit(1e-5);
+        let shared_bound = Algorithm::Strassen.shared_bound();
+        Comparison { shared_bound, norm_limit, ..*it }.run()
+    };
+    // 16 x 8 units of 2^-24 of the largest element, 4.
+    let most = 16.0 * 8.0 * 4.0 / f64::from(1 << 24);
+    let nan = vec![f32::NAN, 4.0];
+    for (got, want, failure) in [
+        (vec![(0.9 * most) as f32, 4.0], vec![0.0, 4.0], None),
+        (vec![(1.1 * most) as f32, 4.0], vec![0.0, 4.0], Some(Reason::Mismatch)),
+        (vec![0.25, 4.0 + 0.9 * most as f32], vec![0.25, 4.0], None),
+        (nan.clone(), vec![0.0, 4.0], Some(Reason::Nonfinite)),
+        (nan, vec![f64::NAN, 4.0], None),
+        (vec![0.0, f32::INFINITY], vec![0.0, f64::INFINITY], None),
+        (vec![1e-5, f32::INFINITY], vec![0.0, f64::INFINITY], Some(Reason::Mismatch)),
+    ] {
+        let checked = check_by(fast, &got, &want, Compare::Bound);
+        assert_eq!(checked.failure, failure, "{got:?} {want:?}: {checked:?}");
+    }
+    let all_off: Vec<f32> = (0..2048).map(|_| 4.0 + 0.9 * most as f32).collect();
+    let coarse: Vec<f32> = (0..2048).map(|_| 4.0 * (1.0 + 2f32.powi(-12))).collect();
+    let want = vec![4.0; 2048];
+    assert_eq!(check_by(fast, &all_off, &want, Compare::Bound).failure, None);
+    assert!(check_by(fast, &coarse, &want, Compare::Bound).failure.is_some());
 }
 
 #[test]
@@ -106,6 +138,7 @@ fn a_bound_that_is_no_size_passes_nothing() {
             reference: &f64_bytes(&[1.0]),
             bound: Some(&f64_bytes(&[bound])),
             accumulation_unit: 2f64.powi(-24),
+            shared_bound: 0.0,
             norm_limit: 1e9,
             norm_binds: true,
             flush_denormals: false,
@@ -149,6 +182,7 @@ fn integers_are_compared_as_bits_and_booleans_must_be_0_or_1() {
             reference: &want.to_le_bytes(),
             bound: None,
             accumulation_unit: 0.0,
+            shared_bound: 0.0,
             norm_limit: 0.0,
             norm_binds: true,
             flush_denormals: false,
@@ -179,6 +213,7 @@ fn a_uniform_small_error_fails_the_norm_only() {
         reference: &f64_bytes(&want),
         bound: Some(&bound),
         accumulation_unit: 2f64.powi(-24),
+        shared_bound: 0.0,
         norm_limit: 5e-5,
         norm_binds: true,
         flush_denormals: false,
@@ -214,6 +249,7 @@ fn the_pattern_says_where() {
         reference: &f64_bytes(&[1.0; 12]),
         bound: Some(&bound),
         accumulation_unit: 2f64.powi(-24),
+        shared_bound: 0.0,
         norm_limit: 5e-5,
         norm_binds: true,
         flush_denormals: false,
@@ -277,6 +313,7 @@ fn neither_parts_nor_threads_change_what_is_found() {
             reference: &reference,
             bound: Some(&f64_bytes(&[8.0; 1050])),
             accumulation_unit: dtype.unit_roundoff(),
+            shared_bound: 0.0,
             norm_limit: 5e-5,
             norm_binds: true,
             flush_denormals: false,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::Dtype;
+use crate::limits::{FAST_ALGORITHM_BOUND, FAST_ALGORITHM_NORM};
 use crate::plan::capped_note;
 use crate::task::spec::Precision;
 use crate::toml_error::one_line;
@@ -94,6 +95,48 @@ pub enum Algorithm {
     Winograd,
     Fft,
     Strassen,
+}
+
+impl Algorithm {
+    /// The name, as in plans.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Winograd => "winograd",
+            Self::Fft => "fft",
+            Self::Strassen => "strassen",
+        }
+    }
+
+    /// True where an operator of the family can be computed so.
+    #[must_use]
+    pub fn suits(self, family: &str) -> bool {
+        match self {
+            Self::Direct => true,
+            Self::Winograd | Self::Fft => family == "conv",
+            Self::Strassen => family == "gemm",
+        }
+    }
+
+    /// Factor by which no element's bound is less than the largest one of its output: a fast
+    /// algorithm adds and takes away what does not belong to the element. 0 for the direct one.
+    #[must_use]
+    pub fn shared_bound(self) -> f64 {
+        match self {
+            Self::Direct => 0.0,
+            Self::Winograd | Self::Fft | Self::Strassen => FAST_ALGORITHM_BOUND,
+        }
+    }
+
+    /// The norm-wise limit, given that of the direct algorithm.
+    #[must_use]
+    pub fn norm_limit(self, direct: f64) -> f64 {
+        match self {
+            Self::Direct => direct,
+            Self::Winograd | Self::Fft | Self::Strassen => direct.max(FAST_ALGORITHM_NORM),
+        }
+    }
 }
 
 /// What a workspace holds before the first step.

@@ -8,6 +8,7 @@ use super::Plan;
 use crate::device_facts::DeviceFacts;
 use crate::launch::{ResolvedStep, Value};
 use crate::scope::Scope;
+use crate::task::signature::Signature;
 use crate::task::tests::softmax;
 
 const GOOD: &str = r#"
@@ -71,8 +72,9 @@ fn layout_does_not_change_the_identity() {
 #[test]
 fn every_field_that_decides_changes_the_identity() {
     let tunables = BTreeMap::from([("TILE_M".to_owned(), 64)]);
+    let any_family = Signature { family: None, ..softmax().signature() };
     let hashes = |text: &str| {
-        let plan = parse(text).unwrap();
+        let plan = Plan::parse(text, &any_family).unwrap();
         (plan.launch_hash(&tunables), plan.verdict_hash(&tunables))
     };
     let base = hashes(GOOD);
@@ -107,6 +109,7 @@ fn every_violation_says_how_to_mend_it() {
     for (from, to, part) in [
         ("plan = 1", "plan = 3", "write `plan = 1`"),
         ("plan = 1", "plan = 1\nfoo = 2", "unknown field `foo`"),
+        ("plan = 1", "plan = 1\nalgorithm = \"fft\"", "no `softmax` is computed by `fft`"),
         ("\"fp32\"", "\"tf32\"", "`tf32` is not admitted here; the task admits fp32"),
         ("domain = [", "in_place = [\"x\"]\ndomain = [", "`x` may not be overwritten"),
         ("TILE_M = [64, 128]", "TILE = [64]", "tunable `TILE`"),

@@ -10,6 +10,8 @@ use crate::task::spec::{Compare, Precision, Role, TaskSpec};
 /// The names that a plan can use, and the rules that go with them.
 #[derive(Clone, Debug)]
 pub struct Signature {
+    /// The task's family of operators; `None` where it is not known.
+    pub family: Option<String>,
     pub dims: BTreeSet<String>,
     pub buffers: BTreeMap<String, Buffer>,
     pub scalars: BTreeMap<String, (Dtype, f64)>,
@@ -68,6 +70,7 @@ impl Signature {
         });
         let scalars = spec.scalars.iter().map(|s| (s.name.clone(), (s.dtype, s.value)));
         Self {
+            family: Some(spec.family.clone()),
             dims: spec.dim_names(),
             buffers: inputs.chain(outputs).collect(),
             scalars: scalars.collect(),

@@ -1,8 +1,8 @@
 //! From a verdict to a claim, and what tampering with it shows.
 
 use pipeline::acceptance::{
-    Check, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WeightedCase, WindowRecord,
-    conclude, next_step, reviewed,
+    Check, Entry, Found, Protocol, Scope, Step, Subject, Timed, TrialsRecord, WeightedCase,
+    WindowRecord, conclude, next_step, reviewed,
 };
 use pipeline::attempt::State;
 use pipeline::baseline::{BaselineId, BaselineKind, MathMode};
@@ -35,6 +35,7 @@ fn protocol() -> Protocol {
         class: Precision::Fp32,
         rounds_max: 15,
         confidence: Confidence::P95,
+        scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
     }
 }
 

@@ -8,7 +8,7 @@ use agent::Interrupt;
 use fleet::bundle::{Bundle, Hashes, Manifest};
 use judge::JudgeError;
 use pipeline::acceptance::{
-    Check, Entry, Found, Protocol, Step, Subject, Tier, Timed, TrialsRecord, WeightedCase,
+    Check, Entry, Found, Protocol, Scope, Step, Subject, Tier, Timed, TrialsRecord, WeightedCase,
     WindowRecord,
 };
 use pipeline::attempt::Mode;
@@ -45,6 +45,7 @@ fn protocol(baselines: Vec<BaselineId>) -> Protocol {
         class: Precision::Fp32,
         rounds_max: 15,
         confidence: Confidence::P95,
+        scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
     }
 }
 

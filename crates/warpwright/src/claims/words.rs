@@ -72,6 +72,7 @@ pub(crate) fn lines(claim: &Claim, conclusion: &Conclusion, entries: &[Entry]) -
     let kind = if claim.deterministic { "deterministic" } else { "not deterministic" };
     lines.push(format!("class {}, {kind}", class.as_str().unwrap_or_default()));
     for (title, texts) in [
+        ("scope", &claim.scope.lines()),
         ("steady state", &claim.steady),
         ("not available", &claim.not_available),
         ("note", &claim.notes),
@@ -114,6 +115,7 @@ pub(crate) fn as_json(row: &ClaimRow) -> Value {
         "ratio": interval.ratio(),
         "ratio_high": interval.high(),
         "baseline": row.claim.against.baseline.to_string(),
+        "scope": row.claim.scope.lines(),
         "baseline_set": if row.claim.over_framework { "framework" } else { "native" },
         "checks": row.checks.iter().map(|check| json!({
             "outcome": check.outcome.name(), "detail": check.detail,

@@ -5,8 +5,8 @@ use std::io::Read;
 
 use fleet::bundle::Bundle;
 use pipeline::acceptance::{
-    Check, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WeightedCase, WindowRecord,
-    conclude, next_step,
+    Check, Entry, Found, Protocol, Scope, Step, Subject, Timed, TrialsRecord, WeightedCase,
+    WindowRecord, conclude, next_step,
 };
 use pipeline::baseline::{BaselineId, BaselineKind, MathMode};
 use pipeline::candidate::eval_key;
@@ -35,6 +35,7 @@ fn protocol() -> Protocol {
         class: Precision::Fp32,
         rounds_max: 15,
         confidence: Confidence::P95,
+        scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
     }
 }
 

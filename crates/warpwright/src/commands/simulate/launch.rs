@@ -45,6 +45,7 @@ pub(super) fn signature(declared: &Declared) -> Signature {
         Given::Integer(_) | Given::Buffer(_) => None,
     });
     Signature {
+        family: None,
         dims: declared.integers.keys().cloned().collect(),
         may_overwrite: buffers.keys().cloned().collect(),
         scalars: scalars.collect(),
