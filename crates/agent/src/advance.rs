@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use judge::{Build, Job, JobPoll, JudgeError, Judgement};
+use judge::{Build, Job, JobPoll, JobStage, JudgeError, Judgement};
 use llm::Llm;
 use pipeline::attempt::State;
 use pipeline::candidate::{Candidate, danger_key, eval_key};
@@ -142,8 +142,9 @@ impl<L: Llm + Sync> Engine<L> {
         built: &BuildRow,
     ) -> Result<Judgement, AgentError> {
         let operator = self.operator(attempt)?;
-        let job = Arc::new(Job {
+        let job = Job {
             id: attempt.id.to_string(),
+            stage: JobStage::Search,
             eval_key: eval_key.clone(),
             task: Arc::clone(&operator.task),
             task_files: Arc::clone(&operator.files),
@@ -152,7 +153,17 @@ impl<L: Llm + Sync> Engine<L> {
             build: restored(built).ok_or_else(|| incomplete(attempt, "PTX or cubin"))?,
             seed: self.seed,
             index: u64::from(attempt.ask.seq - 1),
-        });
+        };
+        self.judgement_of(attempt, job).await
+    }
+
+    /// Hands a job to the evaluator and waits for what it says.
+    pub(crate) async fn judgement_of(
+        &self,
+        attempt: &AttemptRow,
+        job: Job,
+    ) -> Result<Judgement, AgentError> {
+        let (operator, job) = (self.operator(attempt)?, Arc::new(job));
         let evaluator = Arc::clone(&self.evaluator);
         let ticket = blocking(move || evaluator.submit(&job)).await?;
         loop {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use judge::{Job, Promoted, RunSeed};
+use judge::{Job, JobStage, Judgement, RunSeed};
 use llm::Llm;
 use pipeline::attempt::best;
 use pipeline::inputs::MasterSeed;
@@ -13,7 +13,7 @@ use pipeline::report::{Report, Score, Stage};
 use pipeline::verdict::Verdict;
 use store::{AttemptRow, JudgementRow, NewJudgement};
 
-use crate::advance::{blocking, incomplete};
+use crate::advance::incomplete;
 use crate::engine::Engine;
 use crate::error::AgentError;
 
@@ -49,13 +49,8 @@ impl<L: Llm + Sync> Engine<L> {
             return self.store_promotion(attempt, searched, &report, true).await;
         }
         let incumbent = incumbent.map(|incumbent| incumbent.seq);
-        match self.promote(attempt, incumbent).await? {
-            Some(promoted) => {
-                let report = full_report(promoted);
-                self.store_promotion(attempt, searched, &report, false).await
-            }
-            None => Ok(searched.verdict.clone()),
-        }
+        let promoted = self.promote(attempt, incumbent).await?;
+        self.store_promotion(attempt, searched, &promoted.report, false).await
     }
 
     /// The report of an earlier promote of an equal program.
@@ -70,19 +65,19 @@ impl<L: Llm + Sync> Engine<L> {
         &self,
         attempt: &AttemptRow,
         incumbent: Option<u32>,
-    ) -> Result<Option<Promoted>, AgentError> {
+    ) -> Result<Judgement, AgentError> {
         let secret = MasterSeed(self.seed.0).derive(&format!("promote/{}", attempt.id));
-        let job = Arc::new(self.job(attempt, RunSeed(secret.0))?);
+        let mut job = self.job(attempt, RunSeed(secret.0))?;
         let incumbent = match incumbent {
             Some(seq) => {
                 let (run, task) = (&attempt.run_id, &attempt.task_hash);
                 let row = self.store.attempt_detail(run, task, seq).await?.attempt;
-                Some(Arc::new(self.job(&row, RunSeed(secret.0))?))
+                Some(Box::new(self.job(&row, RunSeed(secret.0))?))
             }
             None => None,
         };
-        let (evaluator, cancel) = (Arc::clone(&self.evaluator), self.interrupt.cancel_flag());
-        blocking(move || evaluator.promote(&job, incumbent.as_deref(), &cancel)).await
+        job.stage = JobStage::Promote { incumbent };
+        self.judgement_of(attempt, job).await
     }
 
     /// Everything that judging an attempt needs, with a seed of its own.
@@ -93,6 +88,7 @@ impl<L: Llm + Sync> Engine<L> {
         let operator = self.operator(attempt)?;
         Ok(Job {
             id: attempt.id.to_string(),
+            stage: JobStage::Search,
             eval_key: key.unwrap_or_else(|| built.id.clone()),
             task: Arc::clone(&operator.task),
             task_files: Arc::clone(&operator.files),
@@ -125,14 +121,6 @@ impl<L: Llm + Sync> Engine<L> {
         self.store.record_promotion(&attempt.id, &new).await?;
         Ok(verdict)
     }
-}
-
-/// The report with what it came to, and the full verdict among its notes.
-fn full_report(promoted: Promoted) -> Report {
-    let mut report = promoted.report;
-    report.promotion = Some(promoted.promotion);
-    report.ended = Some(promoted.verdict);
-    report
 }
 
 /// As much of the verdict as the attempt ends with.

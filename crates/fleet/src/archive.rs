@@ -1,13 +1,13 @@
 //! What travels: a job as a compressed archive, a result as JSON.
 //!
 //! `job.json` says what is asked and under which judge, device and compiler; beside it are the
-//! candidate, what was built of it, and the files of its task. Reading checks everything, sizes
-//! included: a folder can hold anything.
+//! candidate and, for a promote, the incumbent, what was built of them, and the files of the task.
+//! Reading checks everything, sizes included: a folder can hold anything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use judge::{Build, Job, Judgement, RunSeed, judge_hash};
+use judge::{Build, Job, JobStage, Judgement, RunSeed, judge_hash};
 use pipeline::build::{BuildFacts, Diagnostic};
 use pipeline::candidate::eval_key;
 use pipeline::device_facts::DeviceFacts;
@@ -22,13 +22,14 @@ use crate::files::{pack_files, read_files, take, take_text};
 use crate::limits::JOB_BYTES_MAX;
 
 /// Format version of jobs and results.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MANIFEST: &str = "job.json";
 const SOURCE: &str = "kernel.cu";
 const PLAN: &str = "plan.toml";
 const PTX: &str = "kernel.ptx";
 const CUBIN: &str = "kernel.cubin";
 const TASK: &str = "task/";
+const INCUMBENT: &str = "incumbent/";
 
 /// Under which judge, device and compiler a verdict is wanted: a worker refuses others than its
 /// own.
@@ -44,9 +45,25 @@ pub struct Conditions {
 #[serde(deny_unknown_fields)]
 struct Manifest {
     job: u32,
+    conditions: Conditions,
+    stage: AskedStage,
+    candidate: Built,
+    incumbent: Option<Built>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AskedStage {
+    Search,
+    Promote,
+}
+
+/// A built candidate, but for its files.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Built {
     id: String,
     eval_key: Digest,
-    conditions: Conditions,
     tunables: BTreeMap<String, i64>,
     /// 64 hexadecimal digits.
     seed: String,
@@ -63,7 +80,8 @@ pub struct JobResult {
     result: u32,
     /// The job that was answered.
     pub id: String,
-    pub eval_key: Digest,
+    /// What the job is found by.
+    pub key: Digest,
     pub judge_hash: String,
     pub verdict: Verdict,
     pub report: Report,
@@ -85,7 +103,7 @@ impl JobResult {
         Self {
             result: VERSION,
             id: job.id.clone(),
-            eval_key: job.eval_key.clone(),
+            key: job.key(),
             judge_hash: judge_hash().to_string(),
             verdict: judgement.verdict.clone(),
             report: judgement.report.clone(),
@@ -133,35 +151,37 @@ impl JobFailure {
     }
 }
 
-/// Packs a job; `None` for a build that has no facts, which nobody can run.
+/// Packs a job.
 ///
 /// # Errors
-/// Values that do not serialise, in words.
+/// A build that has no facts, which nobody can run, or values that do not serialise, in words.
 pub fn pack(job: &Job, conditions: &Conditions) -> Result<Vec<u8>, String> {
-    let facts = job.build.facts.clone().ok_or("its build has no facts")?;
+    let (stage, incumbent) = match &job.stage {
+        JobStage::Search => (AskedStage::Search, None),
+        JobStage::Promote { incumbent } => (AskedStage::Promote, incumbent.as_deref()),
+    };
     let manifest = Manifest {
         job: VERSION,
-        id: job.id.clone(),
-        eval_key: job.eval_key.clone(),
         conditions: conditions.clone(),
-        tunables: job.tunables.clone(),
-        seed: job.seed.0.iter().map(|byte| format!("{byte:02x}")).collect(),
-        index: job.index,
-        build_id: job.build.id.clone(),
-        facts,
-        diagnostics: job.build.diagnostics.clone(),
+        stage,
+        candidate: Built::of(job)?,
+        incumbent: incumbent.map(Built::of).transpose()?,
     };
     let manifest = serde_json::to_vec(&manifest).map_err(|error| error.to_string())?;
-    let own: [(&str, &[u8]); 5] = [
-        (MANIFEST, &manifest),
+    let incumbent = incumbent.into_iter().flat_map(|job| files_of(INCUMBENT, job));
+    let built = files_of("", job).into_iter().chain(incumbent);
+    let task = job.task_files.iter().map(|(name, bytes)| (format!("{TASK}{name}"), &bytes[..]));
+    pack_files([(MANIFEST.to_owned(), &manifest[..])].into_iter().chain(built).chain(task))
+}
+
+fn files_of<'a>(folder: &str, job: &'a Job) -> [(String, &'a [u8]); 4] {
+    [
         (SOURCE, job.candidate.source.as_bytes()),
         (PLAN, job.candidate.plan_text.as_bytes()),
         (PTX, &job.build.ptx),
         (CUBIN, &job.build.cubin),
-    ];
-    let own = own.into_iter().map(|(name, bytes)| (name.to_owned(), bytes));
-    let task = job.task_files.iter().map(|(name, bytes)| (format!("{TASK}{name}"), &bytes[..]));
-    pack_files(own.chain(task))
+    ]
+    .map(|(name, bytes)| (format!("{folder}{name}"), bytes))
 }
 
 /// Unpacks a job with the conditions that it was made for.
@@ -181,35 +201,77 @@ pub fn unpack(bytes: &[u8]) -> Result<(Job, Conditions), String> {
         serde_json::from_slice(&manifest).map_err(|error| format!("{MANIFEST}: {error}"))?;
     check_version(manifest.job)?;
     let task = Task::from_files(&task_files).map_err(|error| error.to_string())?;
-    let source = take_text(&mut files, SOURCE)?;
-    let plan = take_text(&mut files, PLAN)?;
-    let candidate = candidate_of_parts(&source, &plan, &task.signature())
-        .map_err(|malformed| malformed.to_string())?;
-    let build = Build {
-        id: manifest.build_id,
-        facts: Some(manifest.facts),
-        diagnostics: manifest.diagnostics,
-        log: String::new(),
-        ptx: take(&mut files, PTX)?,
-        cubin: take(&mut files, CUBIN)?,
-        verdict: None,
+    let task = (Arc::new(task), Arc::new(task_files));
+    let conditions = manifest.conditions;
+    let mut job = |folder, built: Built| built.job(folder, &mut files, &task, &conditions);
+    let incumbent = manifest.incumbent.map(|built| job(INCUMBENT, built)).transpose()?;
+    let mut job = job("", manifest.candidate)?;
+    job.stage = match (manifest.stage, incumbent) {
+        (AskedStage::Search, None) => JobStage::Search,
+        (AskedStage::Search, Some(_)) => return Err("a search has no incumbent".to_owned()),
+        (AskedStage::Promote, incumbent) => {
+            JobStage::Promote { incumbent: incumbent.map(Box::new) }
+        }
     };
-    if let Some(stranger) = files.keys().next() {
-        return Err(format!("`{stranger}` does not belong into a job"));
+    match files.keys().next() {
+        Some(stranger) => Err(format!("`{stranger}` does not belong into a job")),
+        None => Ok((job, conditions)),
     }
-    let job = Job {
-        id: manifest.id,
-        eval_key: manifest.eval_key,
-        task: Arc::new(task),
-        task_files: Arc::new(task_files),
-        candidate,
-        tunables: manifest.tunables,
-        build,
-        seed: seed(&manifest.seed)?,
-        index: manifest.index,
-    };
-    check_key(&job, &manifest.conditions)?;
-    Ok((job, manifest.conditions))
+}
+
+/// A task and the files that it was read from.
+type TaskAndFiles = (Arc<Task>, Arc<BTreeMap<String, Vec<u8>>>);
+
+impl Built {
+    fn of(job: &Job) -> Result<Self, String> {
+        Ok(Self {
+            id: job.id.clone(),
+            eval_key: job.eval_key.clone(),
+            tunables: job.tunables.clone(),
+            seed: job.seed.0.iter().map(|byte| format!("{byte:02x}")).collect(),
+            index: job.index,
+            build_id: job.build.id.clone(),
+            facts: job.build.facts.clone().ok_or("its build has no facts")?,
+            diagnostics: job.build.diagnostics.clone(),
+        })
+    }
+
+    /// The job of the search stage that this and the files in `folder` are.
+    fn job(
+        self,
+        folder: &str,
+        files: &mut BTreeMap<String, Vec<u8>>,
+        (task, task_files): &TaskAndFiles,
+        conditions: &Conditions,
+    ) -> Result<Job, String> {
+        let source = take_text(files, &format!("{folder}{SOURCE}"))?;
+        let plan = take_text(files, &format!("{folder}{PLAN}"))?;
+        let candidate = candidate_of_parts(&source, &plan, &task.signature())
+            .map_err(|malformed| malformed.to_string())?;
+        let build = Build {
+            id: self.build_id,
+            facts: Some(self.facts),
+            diagnostics: self.diagnostics,
+            log: String::new(),
+            ptx: take(files, &format!("{folder}{PTX}"))?,
+            cubin: take(files, &format!("{folder}{CUBIN}"))?,
+            verdict: None,
+        };
+        let job = Job {
+            id: self.id,
+            stage: JobStage::Search,
+            eval_key: self.eval_key,
+            task: Arc::clone(task),
+            task_files: Arc::clone(task_files),
+            candidate,
+            tunables: self.tunables,
+            build,
+            seed: seed(&self.seed)?,
+            index: self.index,
+        };
+        check_key(&job, conditions)?;
+        Ok(job)
+    }
 }
 
 /// A key that is not the job's own would answer other jobs with this one's verdict.

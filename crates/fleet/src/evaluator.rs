@@ -47,7 +47,7 @@ impl FolderEvaluator {
 
     /// Writes the job unless it is there or answered.
     fn hand_over(&self, job: &Job) -> Result<(), JudgeError> {
-        let path = self.layout.job(job.eval_key.as_str());
+        let path = self.layout.job(job.key().as_str());
         // In this order: a worker writes the result before it removes the job.
         if path.exists() || self.result_of(job)?.is_some() {
             return Ok(());
@@ -59,17 +59,17 @@ impl FolderEvaluator {
     /// The result for a job, if it is there and means this job. What depended on how busy the
     /// worker was answers nobody but the job that it was made for.
     fn result_of(&self, job: &Job) -> Result<Option<JobResult>, JudgeError> {
-        let path = self.layout.result(job.eval_key.as_str());
+        let path = self.layout.result(job.key().as_str());
         let Some(bytes) = read_if_there(&path).map_err(|error| self.elsewhere(error))? else {
             return Ok(None);
         };
         // What is no result is put aside, and the job is handed over again.
         let Ok(result) = JobResult::parse(&bytes) else {
-            let aside = self.layout.bad_result(job.eval_key.as_str());
+            let aside = self.layout.bad_result(job.key().as_str());
             std::fs::rename(&path, aside).map_err(|error| self.elsewhere(error))?;
             return Ok(None);
         };
-        let ours = result.eval_key == job.eval_key
+        let ours = result.key == job.key()
             && result.judge_hash == self.conditions.judge_hash
             && (result.repeatable || result.id == job.id);
         if !ours {
@@ -80,7 +80,7 @@ impl FolderEvaluator {
 
     /// A worker's failure, which is told once.
     fn failure_of(&self, job: &Job) -> Result<(), JudgeError> {
-        let path = self.layout.failure(job.eval_key.as_str());
+        let path = self.layout.failure(job.key().as_str());
         let Some(bytes) = read_if_there(&path).map_err(|error| self.elsewhere(error))? else {
             return Ok(());
         };
@@ -94,10 +94,10 @@ impl FolderEvaluator {
 impl Evaluator for FolderEvaluator {
     fn submit(&self, job: &Arc<Job>) -> Result<JobTicket, JudgeError> {
         // A failure of an earlier process was told then; now the job is tried anew.
-        let stale = self.layout.failure(job.eval_key.as_str());
+        let stale = self.layout.failure(job.key().as_str());
         remove(&stale).map_err(|error| self.elsewhere(error))?;
         self.hand_over(job)?;
-        let ticket = JobTicket(job.eval_key.to_string());
+        let ticket = JobTicket(job.key().to_string());
         self.jobs().insert(ticket.clone(), Arc::clone(job));
         Ok(ticket)
     }
@@ -119,7 +119,7 @@ impl Evaluator for FolderEvaluator {
 
     fn cancel(&self, ticket: &JobTicket) -> Result<(), JudgeError> {
         let Some(job) = self.jobs().remove(ticket) else { return Ok(()) };
-        let path = self.layout.job(job.eval_key.as_str());
+        let path = self.layout.job(job.key().as_str());
         remove(&path).map_err(|error| self.elsewhere(error))
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use judge::{
-    Build, CancelFlag, Evaluator, Job, JobPoll, Judge, JudgeConfig, JudgeError, Judgement, RunSeed,
-    judge_hash,
+    Build, CancelFlag, Evaluator, Job, JobPoll, JobStage, Judge, JudgeConfig, JudgeError,
+    Judgement, RunSeed, judge_hash,
 };
 use pipeline::build::BuildFacts;
 use pipeline::candidate::eval_key;
@@ -59,6 +59,7 @@ fn job() -> Job {
     );
     Job {
         id: "attempt".to_owned(),
+        stage: JobStage::Search,
         eval_key: key,
         task: Arc::new(task),
         task_files: Arc::new(task_files),
@@ -202,6 +203,24 @@ fn a_job_comes_back_as_it_was() {
     assert_eq!(found.task_files, sent.task_files);
 }
 
+/// A promote is another question than a search, and one for each attempt.
+#[test]
+fn a_promote_takes_its_incumbent_along() {
+    let incumbent = Some(Box::new(Job { id: "incumbent".to_owned(), index: 7, ..job() }));
+    let sent = Job { stage: JobStage::Promote { incumbent }, ..job() };
+    let (found, _) = unpack(&pack(&sent, &conditions()).unwrap()).unwrap();
+    let JobStage::Promote { incumbent: Some(beside) } = &found.stage else { panic!("{found:?}") };
+    assert_eq!((beside.id.as_str(), beside.index), ("incumbent", 7));
+    assert_eq!((&beside.candidate, &beside.build), (&sent.candidate, &sent.build));
+    assert_eq!(found.key(), sent.key());
+    let alone = Job { stage: JobStage::Promote { incumbent: None }, ..job() };
+    let (found, _) = unpack(&pack(&alone, &conditions()).unwrap()).unwrap();
+    assert!(matches!(found.stage, JobStage::Promote { incumbent: None }), "{found:?}");
+    let other = Job { id: "another attempt".to_owned(), ..alone.clone() };
+    let keys = [job().key(), alone.key(), other.key()];
+    assert_eq!(keys.iter().collect::<std::collections::BTreeSet<_>>().len(), 3);
+}
+
 fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (name, bytes) in entries {
@@ -341,6 +360,6 @@ fn strange_files_in_the_folder_harm_nobody() {
     assert!(layout.bad_job(&key).exists() && layout.bad_job(&misnamed).exists());
     let failure = std::fs::read(layout.failure(&key)).unwrap();
     assert!(!JobFailure::parse(&failure).unwrap().why.is_empty());
-    assert!(JobFailure::parse(b"{\"failure\":2,\"why\":\"\"}").unwrap_err().contains("format 2"));
+    assert!(JobFailure::parse(b"{\"failure\":3,\"why\":\"\"}").unwrap_err().contains("format 3"));
     assert!(JobResult::parse(b"{}").is_err());
 }

@@ -160,7 +160,7 @@ impl Worker {
             Err(error) => return self.refuse(key, &error.to_string(), observer),
         };
         let (job, conditions) = match unpack(&bytes) {
-            Ok((job, _)) if job.eval_key.as_str() != key => {
+            Ok((job, _)) if job.key().as_str() != key => {
                 return self.refuse(key, "its name is not its key", observer);
             }
             Ok(unpacked) => unpacked,

@@ -8,14 +8,15 @@ use pipeline::digest::Digest;
 use pipeline::task::Task;
 use sandbox::CancelFlag;
 
-use crate::{Build, Evaluation, Judge, JudgeError, Judgement, Promoted, RunSeed};
+use crate::{Build, Evaluation, Judge, JudgeError, Judgement, RunSeed};
 
 /// Everything that one evaluation needs, as a value that can travel.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Id of the attempt: the same after a restart.
     pub id: String,
-    /// Identity of the evaluation: equal keys have equal answers.
+    pub stage: JobStage,
+    /// Identity of the evaluation: in the search stage equal keys have equal answers.
     pub eval_key: Digest,
     pub task: Arc<Task>,
     /// The files that the task was read from: path inside its folder → bytes.
@@ -28,7 +29,29 @@ pub struct Job {
     pub index: u64,
 }
 
+/// What a job asks for.
+#[derive(Clone, Debug)]
+pub enum JobStage {
+    Search,
+    /// Hidden cases, drawn from the job's seed, and the incumbent beside it.
+    Promote {
+        incumbent: Option<Box<Job>>,
+    },
+}
+
 impl Job {
+    /// What the job's answer is found by. Hidden cases are drawn for one attempt alone.
+    #[must_use]
+    pub fn key(&self) -> Digest {
+        match self.stage {
+            JobStage::Search => self.eval_key.clone(),
+            JobStage::Promote { .. } => {
+                let parts = [self.eval_key.as_str().as_bytes(), self.id.as_bytes()];
+                Digest::of_parts("promote", &parts)
+            }
+        }
+    }
+
     fn evaluation(&self) -> Evaluation<'_> {
         Evaluation {
             task: &self.task,
@@ -69,20 +92,6 @@ pub trait Evaluator: Send + Sync {
     /// A ticket that is not known, a broken machine, or a cancelled job.
     fn poll(&self, ticket: &JobTicket, cancel: &CancelFlag) -> Result<JobPoll, JudgeError>;
 
-    /// Lets a job's candidate meet hidden cases, and the incumbent beside it. `None` from an
-    /// evaluator that cannot.
-    ///
-    /// # Errors
-    /// A broken machine, or a cancelled job.
-    fn promote(
-        &self,
-        _job: &Job,
-        _incumbent: Option<&Job>,
-        _cancel: &CancelFlag,
-    ) -> Result<Option<Promoted>, JudgeError> {
-        Ok(None)
-    }
-
     /// Gives a job up; one that is done or unknown is no error.
     ///
     /// # Errors
@@ -93,7 +102,7 @@ pub trait Evaluator: Send + Sync {
 /// This machine: a poll judges.
 impl Evaluator for Judge {
     fn submit(&self, job: &Arc<Job>) -> Result<JobTicket, JudgeError> {
-        let ticket = JobTicket(job.eval_key.to_string());
+        let ticket = JobTicket(job.key().to_string());
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.insert(ticket.clone(), Arc::clone(job));
         Ok(ticket)
@@ -103,17 +112,14 @@ impl Evaluator for Judge {
         let taken = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(ticket);
         let job = taken.ok_or_else(|| JudgeError::UnknownJob { ticket: ticket.0.clone() })?;
         let evaluation = job.evaluation();
-        Ok(JobPoll::Done(Box::new(self.evaluate(&evaluation, cancel)?)))
-    }
-
-    fn promote(
-        &self,
-        job: &Job,
-        incumbent: Option<&Job>,
-        cancel: &CancelFlag,
-    ) -> Result<Option<Promoted>, JudgeError> {
-        let incumbent = incumbent.map(Job::evaluation);
-        Judge::promote(self, &job.evaluation(), incumbent.as_ref(), cancel).map(Some)
+        let judgement = match &job.stage {
+            JobStage::Search => self.evaluate(&evaluation, cancel)?,
+            JobStage::Promote { incumbent } => {
+                let incumbent = incumbent.as_deref().map(Job::evaluation);
+                self.promote(&evaluation, incumbent.as_ref(), cancel)?
+            }
+        };
+        Ok(JobPoll::Done(Box::new(judgement)))
     }
 
     fn cancel(&self, ticket: &JobTicket) -> Result<(), JudgeError> {

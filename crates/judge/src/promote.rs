@@ -19,21 +19,11 @@ use crate::hidden::Group;
 use crate::limits::{
     HIDDEN_BYTES_GPU, HIDDEN_BYTES_SIM, PROMOTE_SHAPES, REBUILD_WAIT, SIDE_BY_SIDE_TIE,
 };
-use crate::{Judge, JudgeError};
-
-/// What a promote came to.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Promoted {
-    /// The full verdict; never shown to who wrote the kernel.
-    pub verdict: Verdict,
-    pub promotion: Promotion,
-    pub report: Report,
-    /// False when the end depended on the state of the machine.
-    pub repeatable: bool,
-}
+use crate::{Judge, JudgeError, Judgement};
 
 impl Judge {
-    /// Runs the promote stage. `evaluation.seed` is a secret of this promote alone.
+    /// Runs the promote stage. `evaluation.seed` is a secret of this promote alone. The report says
+    /// how it ended; its verdict is never shown to who wrote the kernel.
     ///
     /// # Errors
     /// A broken reference, child or machine; never the candidate.
@@ -42,7 +32,7 @@ impl Judge {
         evaluation: &Evaluation<'_>,
         incumbent: Option<&Evaluation<'_>>,
         cancel: &CancelFlag,
-    ) -> Result<Promoted, JudgeError> {
+    ) -> Result<Judgement, JudgeError> {
         let started = Instant::now();
         let secret = MasterSeed(evaluation.seed.0).derive("promote");
         let mut found = Found::default();
@@ -56,9 +46,10 @@ impl Judge {
             (None, Some(incumbent)) => self.beside(evaluation, incumbent, cancel)?,
             (None, None) => Promotion::Passed { ratio: None },
         };
-        let report = self.promote_report(evaluation, &mut found);
+        let mut report = self.promote_report(evaluation, &mut found);
         let verdict = found.verdict.unwrap_or_else(Verdict::correct);
-        Ok(Promoted { verdict, promotion, report, repeatable: found.repeatable })
+        (report.promotion, report.ended) = (Some(promotion), Some(verdict.clone()));
+        Ok(Judgement { verdict, report, repeatable: found.repeatable })
     }
 
     fn hidden_trials(
