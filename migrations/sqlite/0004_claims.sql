@@ -9,7 +9,7 @@ CREATE TABLE acceptance (
     -- What was measured, as it was built for this acceptance.
     ptx_hash TEXT NOT NULL,
     cubin_hash TEXT NOT NULL,
-    purpose TEXT NOT NULL CHECK (purpose IN ('claim', 'reproduction', 'recheck')),
+    purpose TEXT NOT NULL CHECK (purpose IN ('claim', 'measurement', 'reproduction', 'recheck')),
     -- The claim of this ledger that is looked at again.
     of_claim TEXT REFERENCES claim (id),
     protocol TEXT NOT NULL REFERENCES artifact (hash),

@@ -6,11 +6,16 @@
 //! [`Catalogue::run`] judges one, [`Entry::fit`] compares. What cannot be written as a kernel is a
 //! [`Constructed`] row: a test shows that nobody can do it.
 
+#[cfg(feature = "judge-mutation")]
+mod attacks;
 mod form;
 mod run;
 
 use std::collections::BTreeMap;
 use std::fmt;
+
+#[cfg(feature = "judge-mutation")]
+pub use attacks::{Attack, AttackEnd};
 
 use pipeline::defence::Defence;
 use pipeline::task::spec::Place;

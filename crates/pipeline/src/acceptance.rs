@@ -5,6 +5,7 @@
 //! goes on where it stopped. Nothing here runs anything; the judge performs the steps.
 
 mod conclusion;
+mod measurement;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use crate::timing::Spread;
 use crate::verdict::{Reason, Verdict};
 
 pub use conclusion::{Against, CaseTime, Claim, Conclusion, Tier, conclude, reviewed};
+pub use measurement::Measurement;
 
 /// What one acceptance consists of. Fixed before its first step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

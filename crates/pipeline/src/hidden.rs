@@ -10,7 +10,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use crate::inputs::MasterSeed;
-use crate::limits::HIDDEN_TRIES_MAX;
+use crate::limits::{HIDDEN_BYTES_USUAL_MAX, HIDDEN_TRIES_MAX};
 use crate::task::spec::{Place, TaskSpec};
 
 /// Dimensions with their extents.
@@ -41,8 +41,8 @@ pub struct HiddenShape {
     pub dims: Dims,
 }
 
-/// Draws up to `count` distinct shapes of at most `bytes_max` bytes in all tensors together, none
-/// of them public, for which `admits` is true. Fewer come where the domain leaves fewer.
+/// Draws up to `count` distinct shapes of at most `bytes_max` bytes in all tensors together, and of
+/// fewer where a shape need not be large, none of them public, for which `admits` is true. Fewer come where the domain leaves fewer.
 #[must_use]
 pub fn draw(
     spec: &TaskSpec,
@@ -54,6 +54,12 @@ pub fn draw(
 ) -> Vec<HiddenShape> {
     let mut random = ChaCha8Rng::from_seed(seed.derive("hidden-shapes").0);
     let bytes_max = bytes_max.min(spec.hidden.bytes_max);
+    let bytes_of = |kind: ShapeKind| match kind {
+        ShapeKind::Large => bytes_max,
+        ShapeKind::Prime | ShapeKind::Small | ShapeKind::Any => {
+            bytes_max.min(HIDDEN_BYTES_USUAL_MAX)
+        }
+    };
     let mut found: Vec<HiddenShape> = Vec::new();
     for _ in 0..HIDDEN_TRIES_MAX {
         if found.len() == count {
@@ -65,7 +71,7 @@ pub fn draw(
         let Some(dims) = shape(spec, place, kind, &mut random) else { continue };
         let known = spec.cases.iter().any(|case| case.dims == dims)
             || found.iter().any(|shape| shape.dims == dims);
-        let fits = tensor_bytes(spec, &dims).is_some_and(|bytes| bytes <= bytes_max);
+        let fits = tensor_bytes(spec, &dims).is_some_and(|bytes| bytes <= bytes_of(kind));
         if !known && fits && admits(&dims) {
             found.push(HiddenShape { kind, dims });
         }

@@ -138,6 +138,8 @@ pub const ROUNDS_MAX: u32 = 15;
 pub const JOINING_SHARE_MAX: f64 = 1.05;
 /// A speed-up above this is claimed only when a sanitizer watched the kernel.
 pub const AUDITED_RATIO_MIN: f64 = 10.0;
+/// What the tensors of a hidden shape may take that is not there for its size, in bytes.
+pub(crate) const HIDDEN_BYTES_USUAL_MAX: u64 = 8 << 20;
 /// Tries to draw a hidden shape inside a plan's domain, and distinct shapes below which the domain
 /// counts as fixed.
 pub const HIDDEN_TRIES_MAX: u32 = 10_000;

@@ -15,7 +15,8 @@ use crate::lock::lock_named;
 use crate::open::{Store, Work};
 use crate::tables::{acceptance, attempt, baseline, claim, event, review, run, task};
 use crate::{
-    AcceptanceId, AcceptanceRow, ClaimId, Ended, NewAcceptance, PilotKey, Purpose, Result, RunLock,
+    AcceptanceId, AcceptanceRow, AttemptId, ClaimId, Ended, NewAcceptance, PilotKey, Purpose,
+    Result, RunLock,
 };
 
 impl Store {
@@ -103,7 +104,7 @@ impl Store {
         event::append(&mut work, &row.run_id, "acceptance_ended", &body).await?;
         let ended = match row.purpose {
             Purpose::Claim => follow(&mut work, &row, conclusion).await?,
-            Purpose::Reproduction | Purpose::Recheck => Ended::Nothing,
+            Purpose::Measurement | Purpose::Reproduction | Purpose::Recheck => Ended::Nothing,
         };
         work.commit().await?;
         Ok(ended)
@@ -123,6 +124,14 @@ impl Store {
     /// Those of reading.
     pub async fn acceptances_of_key(&self, key: &Digest) -> Result<Vec<AcceptanceRow>> {
         acceptance::of_key(&mut *self.read().await?, key).await
+    }
+
+    /// The acceptances of an attempt, oldest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn acceptances_of_attempt(&self, attempt: &AttemptId) -> Result<Vec<AcceptanceRow>> {
+        acceptance::of_attempt(&mut *self.read().await?, attempt).await
     }
 
     /// The entries of an acceptance, in their order.

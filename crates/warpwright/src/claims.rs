@@ -1,10 +1,12 @@
 //! From a kernel to a claim, and back: what `accept`, `reproduce` and `recheck` share.
 //!
 //! [`subject`] is what is measured, [`measure`] who measures, [`carry`] the loop between them and
-//! the ledger, [`words`] how a claim is printed. Start at [`take`].
+//! the ledger, [`words`] how a claim is printed, [`measured`] the shorter look at the best of a run.
+//! Start at [`take`].
 
 pub(crate) mod carry;
 pub(crate) mod measure;
+pub(crate) mod measured;
 pub(crate) mod subject;
 pub(crate) mod words;
 
@@ -66,7 +68,11 @@ pub(crate) async fn take(
     let row = match begun {
         Some(row) => row,
         None => {
-            let protocol = tokio::task::block_in_place(|| measure.protocol(&cancel))?;
+            let whole = tokio::task::block_in_place(|| measure.protocol(&cancel))?;
+            let protocol = match aim.purpose {
+                Purpose::Measurement => whole.shortened(),
+                Purpose::Claim | Purpose::Reproduction | Purpose::Recheck => whole,
+            };
             begin(store, judge, subject, aim, &protocol, &wiring::seed_text(&seed)).await?
         }
     };
@@ -74,7 +80,12 @@ pub(crate) async fn take(
     let perform = |protocol: &Protocol, entries: &[Entry], step: &Step| {
         measure.step(protocol, entries, step, &cancel)
     };
-    let say = |line: &str| terminal::line(&terminal::one_line(line));
+    let say = |line: &str| match aim.purpose {
+        Purpose::Measurement => {}
+        Purpose::Claim | Purpose::Reproduction | Purpose::Recheck => {
+            terminal::line(&terminal::one_line(line));
+        }
+    };
     let carried = carry::carry(store, &row, &subject.task.hash, &perform, pace, &say).await?;
     Ok((store.acceptance(&row.id).await?, carried))
 }

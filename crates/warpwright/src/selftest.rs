@@ -3,12 +3,14 @@
 //!
 //! A part has items; each gives one [`Row`], which is appended to a file at once, so that a call
 //! that was ended goes on where it stopped. Rows of another judge, card or driver count as not
-//! there. Start at [`PARTS`]; nothing here decides what a kernel is, the judge does.
+//! there, but for parts that any card of the model may go on with. Start at [`PARTS`]; nothing here decides what a kernel is, the judge does.
 
 mod baselines;
 mod catalogue;
 mod clock;
 mod cost;
+#[cfg(feature = "judge-mutation")]
+mod cut_sets;
 mod devices;
 mod hostile;
 mod kernels;
@@ -46,99 +48,125 @@ pub(crate) struct Part {
     pub(crate) about: &'static str,
     /// True when the simulator can run it too.
     pub(crate) simulated: bool,
+    /// True for what is about the judge and not about one card: rows of other cards of the model
+    /// count, so that a campaign may take several machines.
+    pub(crate) any_card: bool,
     run: fn(&mut Bench<'_>) -> anyhow::Result<()>,
 }
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [Part; 15] = [
+pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "hardware",
         about: "what each card is and can do",
         simulated: false,
+        any_card: false,
         run: devices::hardware,
     },
     Part {
         name: "conformance",
         about: "the suite that every device must pass, each test in a process of its own",
         simulated: false,
+        any_card: false,
         run: devices::conformance,
     },
     Part {
         name: "wrong-kernels",
         about: "every task's wrong kernels: the GPU and the simulator give the expected verdict",
         simulated: false,
+        any_card: false,
         run: devices::wrong_kernels,
     },
     Part {
         name: "catalogue",
         about: "known cheats are rejected as they must be, honest tricks are accepted",
         simulated: true,
+        any_card: true,
         run: catalogue::run,
+    },
+    #[cfg(feature = "judge-mutation")]
+    Part {
+        name: "cut-sets",
+        about: "attacks succeed without the defences of their sets, and fail with any one of them",
+        simulated: true,
+        any_card: true,
+        run: cut_sets::run,
     },
     Part {
         name: "kernels",
         about: "a naive and a good kernel for each task: verdict, times, share of the floor",
         simulated: false,
+        any_card: false,
         run: kernels::run,
     },
     Part {
         name: "features",
         about: "tensor maps, clusters, cooperative and dependent launches, workspaces, prepare",
         simulated: false,
+        any_card: false,
         run: hostile::features,
     },
     Part {
         name: "loop",
         about: "whole runs with recorded replies, and what their ledgers say",
         simulated: false,
+        any_card: false,
         run: loops::run,
     },
     Part {
         name: "hostile",
         about: "kernels that hang, fault, corrupt or exhaust: survived, told, the next one runs",
         simulated: false,
+        any_card: false,
         run: hostile::run,
     },
     Part {
         name: "endurance",
         about: "100 hanging and faulting kernels in a row leave the card healthy",
         simulated: false,
+        any_card: false,
         run: hostile::endurance,
     },
     Part {
         name: "evaluate-cost",
         about: "wall time of one search-stage evaluation, build included, reference cached",
         simulated: false,
+        any_card: false,
         run: cost::run,
     },
     Part {
         name: "clock",
         about: "times by events against ncu's gpu__time_duration",
         simulated: false,
+        any_card: false,
         run: clock::run,
     },
     Part {
         name: "protocol",
         about: "the same product and the same copy, timed by the runner and by Python, within 1 %",
         simulated: false,
+        any_card: false,
         run: baselines::protocol,
     },
     Part {
         name: "fairness",
         about: "PyTorch's times depend on the flags that were asked for, not on what ran before",
         simulated: false,
+        any_card: false,
         run: baselines::fairness,
     },
     Part {
         name: "null",
         about: "a kernel against itself is the same, one that does 5 % more slower, disturbed void",
         simulated: false,
+        any_card: true,
         run: null::campaign,
     },
     Part {
         name: "several-gpus",
         about: "all kernels over all cards at once: each card is used, verdicts are the same",
         simulated: false,
+        any_card: false,
         run: devices::several,
     },
 ];
@@ -165,6 +193,7 @@ pub(crate) struct Row {
     /// What it was found on.
     pub(crate) judge: String,
     pub(crate) gpus: Vec<String>,
+    pub(crate) model: String,
     pub(crate) driver: String,
     /// When, in UTC.
     pub(crate) at: String,
@@ -256,9 +285,13 @@ impl<'a> Bench<'a> {
     }
 
     fn is_about_this(&self, row: &Row) -> bool {
-        row.judge == judge_hash().as_str()
-            && row.gpus == self.uuids()
-            && row.driver == self.driver()
+        let any_card = PARTS.iter().any(|part| part.any_card && part.name == row.part);
+        let same_card = row.gpus == self.uuids() && row.driver == self.driver();
+        row.judge == judge_hash().as_str() && (same_card || any_card && row.model == self.model())
+    }
+
+    fn model(&self) -> String {
+        self.sheets.first().map(|sheet| sheet.facts.model.clone()).unwrap_or_default()
     }
 
     pub(crate) fn uuids(&self) -> Vec<String> {
@@ -305,6 +338,7 @@ impl<'a> Bench<'a> {
             columns: found.columns,
             judge: judge_hash().as_str().to_owned(),
             gpus: self.uuids(),
+            model: self.model(),
             driver: self.driver(),
             at: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M:%S").to_string(),
         };

@@ -285,3 +285,24 @@ fn entries_survive_storing() {
         assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry);
     }
 }
+
+/// One round beside what needs no compiling: a number without an interval, and never a claim.
+#[test]
+fn a_measurement_is_one_round_and_claims_nothing() {
+    let short = protocol().shortened();
+    assert_eq!((short.cases.len(), &short.baselines), (1, &vec![eager()]));
+    let entries = play(&short, 800.0, &|_, _| ());
+    let windows = entries.iter().filter(|entry| matches!(entry, Entry::Window(_))).count();
+    assert_eq!((windows, entries.len()), (4, 6));
+    let conclusion = conclude(&short, &entries);
+    assert_eq!((conclusion.comparison, &conclusion.claim), (Some(Comparison::Noisy), &None));
+    let measured = conclusion.measurement().unwrap();
+    assert_eq!(measured.baseline, eager());
+    assert!((measured.ratio - 2.5).abs() < 1e-9, "{measured:?}");
+    let void = play(&short, 800.0, &|_, entry| {
+        if let Entry::Window(record) = entry {
+            record.timed = Timed::Void("somebody else".to_owned());
+        }
+    });
+    assert_eq!(conclude(&short, &void).measurement(), None);
+}

@@ -12,6 +12,8 @@ named_enum! {
     Purpose {
         /// To claim something.
         Claim = "claim",
+        /// To say how the best of a run stands beside a baseline; nothing is claimed.
+        Measurement = "measurement",
         /// To see whether a claim of a bundle can be had here too.
         Reproduction = "reproduction",
         /// To see whether a claim of this ledger still holds.

@@ -190,11 +190,25 @@ pub(crate) async fn of_key(
     connection: &mut SqliteConnection,
     key: &Digest,
 ) -> Result<Vec<AcceptanceRow>> {
-    let query = format!("{SELECT} WHERE acceptance.eval_key = $1 ORDER BY acceptance.rowid");
-    let stored: Vec<Stored> = sqlx::query_as(sqlx::AssertSqlSafe(query))
-        .bind(key.as_str())
-        .fetch_all(&mut *connection)
-        .await?;
+    where_equal(connection, "acceptance.eval_key", key.as_str()).await
+}
+
+/// The acceptances of an attempt, oldest first.
+pub(crate) async fn of_attempt(
+    connection: &mut SqliteConnection,
+    attempt: &AttemptId,
+) -> Result<Vec<AcceptanceRow>> {
+    where_equal(connection, "acceptance.attempt_id", attempt.as_str()).await
+}
+
+async fn where_equal(
+    connection: &mut SqliteConnection,
+    column: &'static str,
+    value: &str,
+) -> Result<Vec<AcceptanceRow>> {
+    let query = format!("{SELECT} WHERE {column} = $1 ORDER BY acceptance.rowid");
+    let stored: Vec<Stored> =
+        sqlx::query_as(sqlx::AssertSqlSafe(query)).bind(value).fetch_all(&mut *connection).await?;
     let mut rows = Vec::new();
     for stored in stored {
         rows.push(stored.row(connection).await?);

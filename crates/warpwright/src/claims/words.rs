@@ -1,6 +1,6 @@
 //! How a claim is printed: the tier always beside the number, and never more than was measured.
 
-use pipeline::acceptance::{Against, Claim, Conclusion, Entry, Subject, Tier};
+use pipeline::acceptance::{Against, Claim, Conclusion, Entry, Measurement, Subject, Tier};
 use pipeline::report::{Measured, Score, microseconds};
 use serde_json::{Value, json};
 use store::{CheckOutcome, ClaimRow, ClaimState};
@@ -121,6 +121,20 @@ pub(crate) fn as_json(row: &ClaimRow) -> Value {
             "outcome": check.outcome.name(), "detail": check.detail,
         })).collect::<Vec<_>>(),
     })
+}
+
+/// One round beside a baseline, which claims nothing.
+pub(crate) fn measured(conclusion: &Conclusion) -> String {
+    let tier = Tier::Measured.name();
+    match conclusion.measurement() {
+        Some(Measurement { baseline, ratio, .. }) => {
+            format!("{ratio:.3}x of {baseline}'s speed [{tier}]: one round, no interval")
+        }
+        None if conclusion.verdict.is_correct() => {
+            format!("not [{tier}]: {}", conclusion.cause)
+        }
+        None => format!("not [{tier}]: {}: {}", conclusion.verdict, conclusion.verdict.detail),
+    }
 }
 
 /// A score with its tier where it is a time; counts of the simulator have none.

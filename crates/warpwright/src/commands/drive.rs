@@ -1,20 +1,22 @@
 //! `demo`, `run` and `resume`: everything that drives the loop.
 
-use agent::Interrupt;
+use std::sync::Arc;
+
+use agent::{AgentError, Interrupt, RunEnd};
 use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use llm::Model;
 use pipeline::report::Score;
 use pipeline::task::Task;
 use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock, RunRow, RunState, Store};
 
-use crate::claims::words;
+use crate::claims::{measured, words};
 use crate::cli::{ResumeArgs, RunArgs};
 use crate::commands::ending;
 use crate::live::Live;
 use crate::outcome::{Outcome, bad_input};
 use crate::progress::Watch;
 use crate::settings::model::ModelSetting;
-use crate::settings::{self, Places, ResolvedRun, RunSettings};
+use crate::settings::{self, EvaluatorSetting, Places, ResolvedRun, RunSettings};
 use crate::signals::StopSignals;
 use crate::wiring::{self, Parts};
 use crate::{embedded, gpus, progress, terminal};
@@ -242,8 +244,15 @@ async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outcome> {
     let mut engine = wiring::engine(parts, &settings, printer)?;
     engine.tells_bookings = watch.is_some();
     let interrupts = listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
+    let (judge, interrupt) = (Arc::clone(&engine.judge), engine.interrupt.clone());
     let end = engine.run(&run).await;
     drop(watch);
+    if measures(&settings, &end) {
+        let measured = measured::measure_best(&store, &judge, &run, &interrupt).await;
+        if let Err(error) = measured {
+            terminal::note(&format!("the best kernels were not measured: {error:#}"));
+        }
+    }
     interrupts.abort();
     let ended = match end {
         Ok(end) => ending::print(places, &store, &run, &end).await,
@@ -252,6 +261,12 @@ async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outcome> {
     // Folds the write-ahead log into the file, so that the ledger is one file again.
     store.close().await;
     ended
+}
+
+/// A run that came to an end by itself, judged here, ends with a look at its best kernels.
+fn measures(settings: &RunSettings, end: &Result<RunEnd, AgentError>) -> bool {
+    let local = settings.evaluator == EvaluatorSetting::Local;
+    local && settings.run_kind() != RunKind::Manual && matches!(end, Ok(RunEnd::Finished(_)))
 }
 
 /// Live lines, where a person watches; one kernel of a person needs none.

@@ -7,6 +7,7 @@ use pipeline::report::Report;
 use pipeline::verdict::Verdict;
 use store::{RunId, RunKind, RunSummary, Store};
 
+use crate::claims::measured;
 use crate::commands::drive::attempt_line;
 use crate::commands::status::dollars;
 use crate::environment;
@@ -109,7 +110,11 @@ async fn print_best(store: &Store, run: &RunId, summary: &RunSummary) -> anyhow:
             continue;
         };
         let best = store.attempt_detail(run, &task.task.hash, seq).await?.attempt;
-        let line = terminal::one_line(&attempt_line(&best));
+        let mut line = attempt_line(&best);
+        if let Some(measured) = measured::in_words(store, &best.id).await? {
+            line = format!("{line}; {measured}");
+        }
+        let line = terminal::one_line(&line);
         if many {
             terminal::line(&format!("{prefix}best {line}"));
             continue;

@@ -6,7 +6,7 @@ use pipeline::template::fence;
 use serde_json::{Value, json};
 use store::{ClaimRow, RunSummary, Store, TaskSummary};
 
-use crate::claims::words;
+use crate::claims::{measured, words};
 use crate::commands::status::dollars;
 use crate::outcome::Outcome;
 use crate::settings::Places;
@@ -17,6 +17,8 @@ struct TaskPart<'a> {
     summary: &'a TaskSummary,
     attempts: Vec<Attempt>,
     claims: Vec<ClaimRow>,
+    /// How the best stands beside a baseline, in words.
+    measured: Option<String>,
 }
 
 /// Prints the report of a run.
@@ -33,7 +35,14 @@ pub(crate) async fn perform(
         let attempts = store.closed_attempts(&run, &task.task.hash).await?;
         let mut claims = store.claims_of_run(&run).await?;
         claims.retain(|claim| claim.task_hash == task.task.hash);
-        parts.push(TaskPart { summary: task, attempts, claims });
+        let measured = match task.best_seq {
+            Some(seq) => {
+                let best = store.attempt_detail(&run, &task.task.hash, seq).await?.attempt;
+                measured::in_words(&store, &best.id).await?
+            }
+            None => None,
+        };
+        parts.push(TaskPart { summary: task, attempts, claims, measured });
     }
     if json {
         terminal::json(&as_json(&summary, &parts));
@@ -113,7 +122,8 @@ fn task_lines(part: &TaskPart<'_>) -> Vec<String> {
         lines.push("No attempt is correct.".to_owned());
         return lines;
     };
-    lines.push(format!("Best: #{}, {}.", best.seq, words::score(best.score())));
+    let measured = part.measured.as_ref().map(|text| format!("; {text}")).unwrap_or_default();
+    lines.push(format!("Best: #{}, {}{measured}.", best.seq, words::score(best.score())));
     if let Some(code) = &best.code {
         // A kernel's comment must not be able to end its fence and go on as the report.
         lines.push(format!(
@@ -172,6 +182,7 @@ fn as_json(summary: &RunSummary, parts: &[TaskPart<'_>]) -> Value {
                 "task": part.summary.task.name,
                 "best": part.summary.best_seq,
                 "attempts": part.attempts.iter().map(attempt_json).collect::<Vec<_>>(),
+                "measured": part.measured,
                 "claims": part.claims.iter().map(words::as_json).collect::<Vec<_>>(),
             })
         })

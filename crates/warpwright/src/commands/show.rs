@@ -8,7 +8,7 @@ use pipeline::feedback::Feedback;
 use similar::TextDiff;
 use store::{AttemptRow, CallRow, CallState, RunId, RunTask, Store, StoreError};
 
-use crate::claims::words;
+use crate::claims::{measured, words};
 use crate::cli::ShowArgs;
 use crate::commands::drive::attempt_line;
 use crate::commands::status::dollars;
@@ -119,6 +119,9 @@ async fn show_attempt(
     }
     if let Some(promotion) = store.promotion(&attempt.id).await? {
         section("hidden cases", &format!("{} {}", promotion.verdict, promotion.verdict.detail));
+    }
+    if let Some(measured) = measured::in_words(store, &attempt.id).await? {
+        section("beside a baseline", &measured);
     }
     if !claims.is_empty() {
         let claims: Vec<_> = claims.iter().map(words::of_row).collect();

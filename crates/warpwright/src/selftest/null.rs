@@ -23,6 +23,8 @@ const SLOWED_FAILURES_MAX: u32 = 1;
 const FAILURE_RATE_MAX: f64 = 0.15;
 /// The kernel, and what makes it do a twentieth of its blocks twice.
 const TASK: &str = "vector_add";
+/// Elements: more than the cache holds, and no more, since inputs are drawn on the CPU.
+const ELEMENTS: i64 = 8 << 20;
 const START: &str = "const long long start = (long long)blockIdx.x * PER_BLOCK;";
 const START_SLOWED: &str = "const long long blocks = (n + PER_BLOCK - 1) / PER_BLOCK;
     const long long again = ((long long)blockIdx.x - blocks) * 20;
@@ -72,7 +74,9 @@ fn compared(bench: &Bench<'_>, slowed: bool) -> anyhow::Result<Found> {
         false => reply.clone(),
     };
     anyhow::ensure!(!slowed || other.contains("again"), "the kernel has changed");
-    let (candidate, other) = (Shipped::new(TASK, &other)?, Shipped::new(TASK, &reply)?);
+    let (mut candidate, mut other) = (Shipped::new(TASK, &other)?, Shipped::new(TASK, &reply)?);
+    candidate.resize("n", ELEMENTS);
+    other.resize("n", ELEMENTS);
     let judge = Arc::clone(&bench.judge);
     let cancel = CancelFlag::default();
     let paired = candidate.with_evaluation(&judge, &bench.seed, |candidate: &Evaluation<'_>| {

@@ -44,7 +44,7 @@ fn page(bench: &Bench<'_>, command: &str) -> String {
     lines.push(format!("- warpwright {version}, commit {commit}, judge {}", judge::judge_hash()));
     lines.push(format!("- CUDA compiler {}", bench.toolchain.id));
     lines.push(format!("- command: `{command}`"));
-    for part in &PARTS {
+    for part in PARTS {
         let rows: Vec<&Row> = bench.rows.iter().filter(|row| row.part == part.name).collect();
         if !rows.is_empty() {
             lines.push(format!("\n## {}: {}\n", part.name, part.about));

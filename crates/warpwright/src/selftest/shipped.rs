@@ -24,6 +24,14 @@ impl Shipped {
         Ok(Self { task, candidate })
     }
 
+    /// Gives a dimension of the headline another extent.
+    pub(crate) fn resize(&mut self, dim: &str, extent: i64) {
+        let cases = self.task.spec.cases.iter_mut().filter(|case| case.name == "headline");
+        cases.for_each(|case| {
+            case.dims.insert(dim.to_owned(), extent);
+        });
+    }
+
     /// Builds it and does something with its evaluation.
     pub(crate) fn with_evaluation<T>(
         &self,
