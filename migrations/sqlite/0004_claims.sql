@@ -144,3 +144,16 @@ CREATE TRIGGER window_loses_no_rows BEFORE DELETE ON window
 BEGIN
     SELECT RAISE(ABORT, 'window rows are append-only');
 END;
+
+-- What a task showed of itself: the newest look of a judge at it. A look draws its own inputs.
+CREATE TABLE admission (
+    task_hash TEXT NOT NULL REFERENCES task (hash),
+    judge_hash TEXT NOT NULL,
+    toolchain_id TEXT NOT NULL,
+    tier TEXT NOT NULL CHECK (tier IN ('proven', 'weak', 'refused')),
+    -- How every mutant and every wrong kernel fared.
+    admission TEXT NOT NULL REFERENCES artifact (hash),
+    created_us INTEGER NOT NULL,
+    origin TEXT NOT NULL,
+    PRIMARY KEY (task_hash, judge_hash, toolchain_id)
+) STRICT;

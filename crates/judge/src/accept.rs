@@ -32,6 +32,8 @@ pub struct Acceptance<'a> {
     /// The most rounds that are run, 7 to 15.
     pub rounds_max: u32,
     pub confidence: Confidence,
+    /// What the task's admission leaves open.
+    pub weaknesses: &'a [String],
 }
 
 impl Judge {
@@ -74,6 +76,7 @@ impl Judge {
             rounds_max: acceptance.rounds_max,
             confidence: acceptance.confidence,
             scope,
+            weaknesses: acceptance.weaknesses.to_vec(),
         }
     }
 

@@ -3,87 +3,28 @@
 //! Mutants are wrong answers made without a candidate: changed arrays, references on changed
 //! inputs, references compiled with `-DWW_MUTANT=k`. Each must differ from the reference by at
 //! least ten times the tolerance on at least one distribution (the single element that is off by
-//! two tolerances must merely be found), or equal it, which proves nothing.
+//! two tolerances must merely be found), or equal it, which proves nothing. What follows from all
+//! of them is in `pipeline::admission`.
 
 mod changes;
+mod mutants;
+mod tally;
 
 use std::collections::BTreeMap;
 
-use pipeline::check::Comparison;
+use pipeline::admission::MutantReport;
 use pipeline::dtype::Dtype;
-use pipeline::inputs::{Distribution, Poison};
+use pipeline::hidden::tensor_bytes;
+use pipeline::inputs::Distribution;
 use pipeline::task::Task;
-use pipeline::task::spec::{Case, Compare, Output, Place, Precision, Role, extents};
+use pipeline::task::spec::{Case, Output, Place};
 use sandbox::CancelFlag;
-use serde::Serialize;
 
 use crate::cases::{Tensors, drawn_inputs};
 use crate::{Judge, JudgeError, RunSeed};
 use changes::{changed_inputs, changed_outputs};
-
-/// A mutant must exceed the tolerance by this factor somewhere.
-pub const RATIO_MIN: f64 = 10.0;
-
-/// How one mutant fared, over all simulated cases and distributions.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MutantReport {
-    pub name: String,
-    pub outcome: MutantOutcome,
-    /// Largest error over its tolerance; at most `f64::MAX`.
-    pub ratio: f64,
-    /// Where it was largest: case and distribution.
-    pub place: String,
-}
-
-/// What a mutant says about the task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MutantOutcome {
-    /// It differs enough to be told.
-    Killed,
-    /// It gives what the reference gives, bit for bit: it proves nothing.
-    Equivalent,
-    /// It is wrong and would pass: the task is weak.
-    Survived,
-}
-
-/// A wrong answer.
-#[derive(Clone, Debug)]
-enum Mutant {
-    Zeros,
-    Mean,
-    CopyOfInput(String),
-    RolledByOne,
-    LastElementUnwritten,
-    LastColumnUnwritten,
-    LastRowUnwritten,
-    Transposed,
-    OneElementOff,
-    PreviousOutput,
-    IndependentInput(String),
-    ConstantInput(String, f64),
-    RoundedInputs(Rounding),
-    Program(i64, String),
-}
-
-/// What a careless kernel rounds its operands to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rounding {
-    /// Eight bits of exponent and ten of mantissa.
-    Tf32,
-    F16,
-    Bf16,
-}
-
-/// Running maximum of a mutant's ratio.
-#[derive(Default)]
-struct Tally {
-    ratio: f64,
-    place: String,
-    /// True until some value differed.
-    equivalent: bool,
-    seen: bool,
-}
+use mutants::{Mutant, mutants_of};
+use tally::Tried;
 
 /// One case under one distribution, with what the reference says.
 struct Setting<'a> {
@@ -96,7 +37,9 @@ struct Setting<'a> {
 }
 
 impl Judge {
-    /// Tries every mutant of a task on every simulated case.
+    /// Tries every mutant of a task until it is told, on the simulated cases under every
+    /// distribution that says something: how each fared, and where the reference is not finite,
+    /// so that nothing is told there.
     ///
     /// # Errors
     /// A reference that does not build or run here.
@@ -105,21 +48,26 @@ impl Judge {
         task: &Task,
         seed: &RunSeed,
         cancel: &CancelFlag,
-    ) -> Result<Vec<MutantReport>, JudgeError> {
-        let mutants = mutants_of(task);
-        let mut tallies: Vec<Tally> = mutants.iter().map(|_| Tally::default()).collect();
-        for case in task.cases(Place::Sim) {
-            for distribution in Distribution::search_pair(&task.spec.family) {
-                let setting = self.setting(task, case, distribution, seed, cancel)?;
-                for (mutant, tally) in mutants.iter().zip(&mut tallies) {
-                    if let Some(values) = self.values_of(task, mutant, &setting, cancel)? {
-                        tally.add(task, &setting, &values)?;
-                    }
+    ) -> Result<(Vec<MutantReport>, Vec<String>), JudgeError> {
+        let mutants = mutants_of(task).into_iter();
+        let mut tried: Vec<Tried> = mutants.map(|mutant| Tried::new(task, mutant)).collect();
+        let mut silent = Vec::new();
+        for (case, distribution) in settings_of(task) {
+            if !tried.iter().any(|it| it.is_open(distribution)) {
+                continue;
+            }
+            let setting = self.setting(task, case, distribution, seed, cancel)?;
+            if distribution != Distribution::D9 && !is_finite(task, &setting.expected)? {
+                silent.push(format!("{}, {distribution:?}", case.name));
+                continue;
+            }
+            for it in tried.iter_mut().filter(|it| it.is_open(distribution)) {
+                if let Some(values) = self.values_of(task, it, &setting, cancel)? {
+                    it.add(task, &setting, &values)?;
                 }
             }
         }
-        let pairs = mutants.iter().zip(tallies).filter(|(_, tally)| tally.seen);
-        Ok(pairs.map(|(mutant, tally)| tally.report(mutant)).collect())
+        Ok((tried.into_iter().filter_map(Tried::report).collect(), silent))
     }
 
     fn setting<'a>(
@@ -141,21 +89,29 @@ impl Judge {
     fn values_of(
         &self,
         task: &Task,
-        mutant: &Mutant,
+        tried: &mut Tried,
         setting: &Setting<'_>,
         cancel: &CancelFlag,
     ) -> Result<Option<Tensors>, JudgeError> {
         let dims = &setting.case.dims;
-        match mutant {
-            Mutant::Program(id, _) => {
-                let defines = BTreeMap::from([("WW_MUTANT".to_owned(), *id)]);
-                self.mutated_reference(task, dims, &setting.inputs, &defines, cancel).map(Some)
+        match &tried.mutant {
+            Mutant::Program(id, ..) => {
+                let build = match tried.build.take() {
+                    Some(build) => build,
+                    None => {
+                        let defines = BTreeMap::from([("WW_MUTANT".to_owned(), *id)]);
+                        self.mutated_build(task, &defines, cancel)?
+                    }
+                };
+                let values = self.run_reference(task, &build, dims, &setting.inputs, cancel)?;
+                tried.build = Some(build);
+                Ok(Some(values))
             }
             Mutant::PreviousOutput => {
                 self.expected_outputs(task, dims, &setting.other_inputs, cancel).map(Some)
             }
             Mutant::IndependentInput(_) | Mutant::ConstantInput(..) | Mutant::RoundedInputs(_) => {
-                match changed_inputs(task, mutant, setting)? {
+                match changed_inputs(task, &tried.mutant, setting)? {
                     Some(inputs) => self.expected_outputs(task, dims, &inputs, cancel).map(Some),
                     None => Ok(None),
                 }
@@ -167,147 +123,50 @@ impl Judge {
             | Mutant::LastElementUnwritten
             | Mutant::LastColumnUnwritten
             | Mutant::LastRowUnwritten
+            | Mutant::LastTileUnwritten
             | Mutant::Transposed
-            | Mutant::OneElementOff => changed_outputs(task, mutant, setting),
+            | Mutant::OneElementOff => changed_outputs(task, &tried.mutant, tried.class(), setting),
         }
     }
 }
 
-fn mutants_of(task: &Task) -> Vec<Mutant> {
-    let mut mutants = vec![
-        Mutant::Zeros,
-        Mutant::Mean,
-        Mutant::RolledByOne,
-        Mutant::LastElementUnwritten,
-        Mutant::LastColumnUnwritten,
-        Mutant::LastRowUnwritten,
-        Mutant::Transposed,
-        Mutant::OneElementOff,
-        Mutant::PreviousOutput,
-    ];
-    for input in &task.spec.inputs {
-        mutants.push(Mutant::CopyOfInput(input.name.clone()));
-        mutants.push(Mutant::IndependentInput(input.name.clone()));
-        match input.role {
-            Role::NormWeight => mutants.push(Mutant::ConstantInput(input.name.clone(), 1.0)),
-            Role::Bias => mutants.push(Mutant::ConstantInput(input.name.clone(), 0.0)),
-            Role::Activation | Role::Weight(_) | Role::Index(_) | Role::Lengths(_) => {}
-            Role::Mask | Role::Table | Role::State => {}
-        }
+/// The distributions of the search stage on every simulated case, where nearly all mutants are
+/// told; then the others, for what is left, on all but the largest.
+fn settings_of(task: &Task) -> Vec<(&Case, Distribution)> {
+    let size = |case: &&Case| tensor_bytes(&task.spec, &case.dims);
+    let mut cases: Vec<&Case> = task.cases(Place::Sim).collect();
+    cases.sort_by_key(size);
+    cases.reverse();
+    let pair = Distribution::search_pair(&task.spec.family);
+    let others = Distribution::others(&task.spec).into_iter().filter(|it| !pair.contains(it));
+    let smaller = if cases.len() > 1 { &cases[1..] } else { &cases[..] };
+    let mut settings = Vec::new();
+    for distribution in pair {
+        settings.extend(cases.iter().map(|case| (*case, distribution)));
     }
-    mutants.extend([Rounding::Tf32, Rounding::F16, Rounding::Bf16].map(Mutant::RoundedInputs));
-    let programs = task.spec.mutants.iter();
-    mutants.extend(programs.map(|mutant| Mutant::Program(mutant.id, mutant.name.clone())));
-    mutants
+    for distribution in others {
+        settings.extend(smaller.iter().map(|case| (*case, distribution)));
+    }
+    settings
 }
 
-impl Mutant {
-    fn name(&self) -> String {
-        match self {
-            Self::Zeros => "zeros".to_owned(),
-            Self::Mean => "mean of the tensor".to_owned(),
-            Self::CopyOfInput(input) => format!("copy of `{input}`"),
-            Self::RolledByOne => "rolled by one".to_owned(),
-            Self::LastElementUnwritten => "last element unwritten".to_owned(),
-            Self::LastColumnUnwritten => "last column unwritten".to_owned(),
-            Self::LastRowUnwritten => "last row unwritten".to_owned(),
-            Self::Transposed => "transposed".to_owned(),
-            Self::OneElementOff => "one element off by 2 tolerances".to_owned(),
-            Self::PreviousOutput => "the previous call's output".to_owned(),
-            Self::IndependentInput(input) => format!("other values of `{input}`"),
-            Self::ConstantInput(input, value) => format!("`{input}` = {value}"),
-            Self::RoundedInputs(to) => format!("inputs rounded to {to:?}").to_lowercase(),
-            Self::Program(id, name) => format!("reference mutant {id}: {name}"),
-        }
-    }
-
-    /// The ratio from which the mutant counts as told apart.
-    fn ratio_min(&self) -> f64 {
-        if matches!(self, Self::OneElementOff) { 1.0 } else { RATIO_MIN }
-    }
-}
-
-impl Tally {
-    /// Compares the mutant's outputs as if a candidate had written them.
-    fn add(
-        &mut self,
-        task: &Task,
-        setting: &Setting<'_>,
-        values: &Tensors,
-    ) -> Result<(), JudgeError> {
-        let got = values.memfd.map()?;
-        let expected = setting.expected.memfd.map()?;
-        let first = !self.seen;
-        self.seen = true;
-        for output in &task.spec.outputs {
-            let slice = |map: &'_ [u8], tensors: &Tensors, name: &str| {
-                let (offset, bytes) = tensors.places.get(name).copied().unwrap_or((0, 0));
-                map[offset as usize..(offset + bytes) as usize].to_vec()
-            };
-            let reference = slice(&expected, &setting.expected, &reference_name(output));
-            let wrong = slice(&got, values, &reference_name(output));
-            let equal = wrong == reference;
-            self.equivalent = if first { equal } else { self.equivalent && equal };
-            let bound = slice(&expected, &setting.expected, &format!("{}_bound", output.name));
-            let ratio =
-                if equal { 0.0 } else { ratio(task, setting, output, &wrong, &reference, &bound)? };
-            if ratio > self.ratio {
-                self.ratio = ratio;
-                self.place = format!("{}, {:?}", setting.case.name, setting.distribution);
-            }
-        }
-        Ok(())
-    }
-
-    fn report(self, mutant: &Mutant) -> MutantReport {
-        let outcome = if self.equivalent {
-            MutantOutcome::Equivalent
-        } else if self.ratio >= mutant.ratio_min() {
-            MutantOutcome::Killed
-        } else {
-            MutantOutcome::Survived
-        };
-        MutantReport { name: mutant.name(), outcome, ratio: self.ratio, place: self.place }
-    }
+/// True where every value fits the output's type.
+fn is_finite(task: &Task, expected: &Tensors) -> Result<bool, JudgeError> {
+    let map = expected.memfd.map()?;
+    let mut floats = task.spec.outputs.iter().filter(|output| output.dtype.is_float());
+    Ok(floats.all(|output| {
+        let place = expected.places.get(&reference_name(output)).copied();
+        let (offset, bytes) = place.unwrap_or((0, 0));
+        let words = map[offset as usize..(offset + bytes) as usize].chunks_exact(8);
+        let mut values = words.map(|word| Dtype::F64.element_bits(word, 0).map(f64::from_bits));
+        values.all(|value| {
+            value.is_some_and(|it| output.dtype.decode(output.dtype.encode(it)).is_finite())
+        })
+    }))
 }
 
 fn reference_name(output: &Output) -> String {
     format!("{}_ref", output.name)
-}
-
-/// Error over tolerance, element-wise or norm-wise, whichever is larger.
-fn ratio(
-    task: &Task,
-    setting: &Setting<'_>,
-    output: &Output,
-    wrong: &[u8],
-    reference: &[u8],
-    bound: &[u8],
-) -> Result<f64, JudgeError> {
-    let class = task.spec.classes.first().copied().unwrap_or(Precision::Fp32);
-    let norm_limit = task.spec.norm_limit(class);
-    let got = narrowed(output.dtype, wrong);
-    let check = Comparison {
-        name: &output.name,
-        dtype: output.dtype,
-        compare: output.compare,
-        extents: &extents(&output.shape, &setting.case.dims)
-            .map_err(|error| broken(task, &error))?,
-        got: &got,
-        reference,
-        bound: (output.compare == Compare::Bound).then_some(bound),
-        accumulation_unit: task.spec.accumulation_unit(class),
-        shared_bound: 0.0,
-        norm_limit,
-        norm_binds: setting.distribution.tells_classes(),
-        flush_denormals: task.spec.flush_denormals,
-        poison: Poison::Ones,
-    }
-    .run();
-    if check.nonfinite > 0 {
-        return Ok(f64::MAX);
-    }
-    Ok(check.worst_ratio.max(check.norm_error / check.norm_limit).min(f64::MAX))
 }
 
 /// f64 (or i64) values as the output type holds them.

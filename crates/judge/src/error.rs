@@ -13,6 +13,9 @@ pub enum JudgeError {
     Child { child: &'static str, why: String },
     #[error("the reference of task `{task}` does not work here: {why}")]
     Reference { task: String, why: String },
+    /// A task that nothing can be judged by, in words.
+    #[error("{0}")]
+    Refused(String),
     #[error("the evaluator knows no job `{ticket}`; hand it over again")]
     UnknownJob { ticket: String },
     /// An evaluator that is not this machine could not do its part.

@@ -40,7 +40,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 pub use accept::Acceptance;
-pub use admission::{MutantOutcome, MutantReport, RATIO_MIN};
 pub use baseline::timed::{BaselineCall, BaselineTimes};
 pub use baseline::{BaselineConfig, PythonVersions};
 pub use build::Build;
@@ -136,6 +135,12 @@ impl Judge {
             references: Mutex::default(),
             jobs: Mutex::default(),
         }
+    }
+
+    /// A judge like this one that runs everything on the simulator.
+    #[must_use]
+    pub fn simulated(&self) -> Self {
+        Self::new(JudgeConfig { gpus: None, ..self.config.clone() })
     }
 
     /// Identity of this judge: [`judge_hash`], unless some defence is off.

@@ -94,28 +94,29 @@ impl Judge {
         self.run_reference(task, &build, dims, inputs, cancel)
     }
 
-    /// Runs the reference as it is when `defines` are given to the compiler besides.
-    pub(crate) fn mutated_reference(
+    /// The reference as it is when `defines` are given to the compiler besides.
+    pub(crate) fn mutated_build(
         &self,
         task: &Task,
-        dims: &BTreeMap<String, i64>,
-        inputs: &Tensors,
         defines: &BTreeMap<String, i64>,
         cancel: &CancelFlag,
-    ) -> Result<Tensors, JudgeError> {
+    ) -> Result<Build, JudgeError> {
         let plan = &task.reference.plan;
         let mut tunables = plan.default_tunables();
         tunables.extend(defines.clone());
         let names = plan.kernel_names();
         let build = self.compile(&task.reference.source, &tunables, &names, cancel)?;
-        if let Some(verdict) = &build.verdict {
-            let why = format!("with {defines:?}: {verdict}: {}", verdict.detail);
-            return Err(JudgeError::Reference { task: task.spec.name.clone(), why });
+        match &build.verdict {
+            None => Ok(build),
+            Some(verdict) => {
+                let why = format!("with {defines:?}: {verdict}: {}", verdict.detail);
+                Err(JudgeError::Reference { task: task.spec.name.clone(), why })
+            }
         }
-        self.run_reference(task, &build, dims, inputs, cancel)
     }
 
-    fn run_reference(
+    /// Runs a build of the reference on `inputs`; the outputs are sealed.
+    pub(crate) fn run_reference(
         &self,
         task: &Task,
         build: &Build,

@@ -39,6 +39,9 @@ pub struct Protocol {
     pub rounds_max: u32,
     pub confidence: Confidence,
     pub scope: Scope,
+    /// What the task's admission leaves open, a line each; empty for a proven task.
+    #[serde(default)]
+    pub weaknesses: Vec<String>,
 }
 
 /// The shapes that a claim is about.

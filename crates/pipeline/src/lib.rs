@@ -6,6 +6,7 @@
 //! Start at [`task`] for what a user writes, at [`next_step`] for the search policy.
 
 pub mod acceptance;
+pub mod admission;
 pub mod attempt;
 pub mod baseline;
 pub mod budget;

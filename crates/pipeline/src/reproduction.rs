@@ -227,6 +227,7 @@ mod tests {
             steady: Vec::new(),
             not_available: Vec::new(),
             notes: Vec::new(),
+            weaknesses: Vec::new(),
         }
     }
 

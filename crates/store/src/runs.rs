@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pipeline::admission::Admission;
 use pipeline::digest::Digest;
 use pipeline::report::{Report, Stage};
 use pipeline::verdict::Verdict;
@@ -9,8 +10,8 @@ use serde_json::json;
 
 use crate::error::StoreError;
 use crate::open::Store;
-use crate::tables::{artifact, danger, evaluation, event, run, task};
-use crate::{Chain, DangerRow, NewRun, Result, RunId, RunRow, RunState};
+use crate::tables::{admission, artifact, danger, evaluation, event, run, task};
+use crate::{AdmissionKey, Chain, DangerRow, NewRun, NewTask, Result, RunId, RunRow, RunState};
 
 impl Store {
     /// Begins a run: stores its settings, seeds, task and device, and its first event.
@@ -44,6 +45,30 @@ impl Store {
         event::append(&mut work, &id, "run_started", &body).await?;
         work.commit().await?;
         Ok(id)
+    }
+
+    /// Keeps what a task showed of itself, in place of an earlier look under the same key.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub async fn put_admission(
+        &self,
+        task: &NewTask<'_>,
+        key: &AdmissionKey<'_>,
+        found: &Admission,
+    ) -> Result<()> {
+        let mut work = self.write().await?;
+        task::put(&mut work, task).await?;
+        admission::put(&mut work, key, found).await?;
+        work.commit().await
+    }
+
+    /// What a task showed of itself; `None` where nobody looked.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn admission(&self, key: &AdmissionKey<'_>) -> Result<Option<Admission>> {
+        admission::get(&mut *self.read().await?, key).await
     }
 
     /// Ends a run, or notes why it stands still.

@@ -3,6 +3,7 @@
 //! Functions that write take a [`crate::open::Work`]; functions that read take a connection.
 
 pub(crate) mod acceptance;
+pub(crate) mod admission;
 pub(crate) mod artifact;
 pub(crate) mod attempt;
 pub(crate) mod baseline;

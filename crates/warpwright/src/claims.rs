@@ -39,6 +39,8 @@ pub(crate) struct Aim<'a> {
     pub(crate) attempt: &'a AttemptId,
     pub(crate) purpose: Purpose,
     pub(crate) of_claim: Option<&'a ClaimId>,
+    /// What the task's admission leaves open; only a claim says it.
+    pub(crate) weaknesses: &'a [String],
 }
 
 /// The judge on this machine's cards; `None` where there are none.
@@ -64,7 +66,8 @@ pub(crate) async fn take(
         Some(row) => wiring::parse_seed(&store.acceptance_seed(&row.id).await?)?,
         None => wiring::fresh_seed()?,
     };
-    let measure = Measure { judge, subject, seed: &seed, effort };
+    let weaknesses = aim.weaknesses;
+    let measure = Measure { judge, subject, seed: &seed, effort, weaknesses };
     let row = match begun {
         Some(row) => row,
         None => {

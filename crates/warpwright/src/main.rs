@@ -4,6 +4,7 @@
 //! [`cli`] to one file per command. Exit codes are in [`outcome`], environment variables in
 //! [`environment`].
 
+mod admission;
 mod claims;
 mod cli;
 mod commands;

@@ -182,7 +182,7 @@ pub(crate) fn exit_of_agent(error: &AgentError) -> Exit {
 fn exit_of_judge(error: &JudgeError) -> Exit {
     match error {
         JudgeError::NotAvailable(_) => Exit::NotAvailable,
-        JudgeError::Reference { .. } => Exit::DidNotPass,
+        JudgeError::Reference { .. } | JudgeError::Refused(_) => Exit::DidNotPass,
         JudgeError::Cancelled => Exit::Interrupted,
         JudgeError::Elsewhere { .. } => Exit::NotAvailable,
         JudgeError::UnknownJob { .. } | JudgeError::Sandbox(_) | JudgeError::Child { .. } => {

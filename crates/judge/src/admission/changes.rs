@@ -4,9 +4,13 @@ use pipeline::dtype::Dtype;
 use pipeline::task::Task;
 use pipeline::task::spec::{Input, Output, Precision, extents};
 
-use super::{Mutant, Rounding, Setting, broken, reference_name};
+use super::mutants::{Mutant, Rounding};
+use super::{Setting, broken, reference_name};
 use crate::JudgeError;
 use crate::cases::{Tensors, input_sizes};
+
+/// Rows and columns of the tile that a kernel leaves out at the end.
+const TILE: usize = 16;
 
 /// Inputs under an input mutant; `None` where it changes nothing or does not apply.
 pub(super) fn changed_inputs(
@@ -73,6 +77,7 @@ impl Rounding {
 pub(super) fn changed_outputs(
     task: &Task,
     mutant: &Mutant,
+    class: Precision,
     setting: &Setting<'_>,
 ) -> Result<Option<Tensors>, JudgeError> {
     let places = setting.expected.places.iter();
@@ -88,7 +93,8 @@ pub(super) fn changed_outputs(
         let changed_values = match mutant {
             Mutant::CopyOfInput(name) => copied(task, output, name, setting, &inputs),
             other => {
-                let tolerance = middle_tolerance(task, output, setting, &expected, values.len());
+                let tolerance =
+                    middle_tolerance(task, output, class, setting, &expected, values.len());
                 changed_array(other, output, &values, &shape, tolerance)
             }
         };
@@ -117,10 +123,8 @@ fn changed_array(
     let last = changed.len().checked_sub(1)?;
     match mutant {
         Mutant::Zeros => changed.fill(0),
-        Mutant::Mean if float => {
-            let sum: f64 = values.iter().map(|bits| f64::from_bits(*bits)).sum();
-            changed.fill((sum / values.len() as f64).to_bits());
-        }
+        // A single value is its own mean.
+        Mutant::Mean if last > 0 => changed.fill(mean(values, float)),
         Mutant::RolledByOne => changed.rotate_right(1),
         Mutant::LastElementUnwritten => changed[last] = 0,
         Mutant::LastColumnUnwritten => {
@@ -130,6 +134,13 @@ fn changed_array(
         Mutant::LastRowUnwritten => {
             let row = usize::try_from(*shape.last()?).ok()?.min(changed.len());
             changed[last + 1 - row..].fill(0);
+        }
+        Mutant::LastTileUnwritten => {
+            let columns = usize::try_from(*shape.last()?).ok()?.clamp(1, changed.len());
+            let rows = changed.len() / columns;
+            for row in changed.chunks_mut(columns).skip(rows.saturating_sub(TILE)) {
+                row[columns.saturating_sub(TILE)..].fill(0);
+            }
         }
         Mutant::Transposed => changed = transposed(values, shape)?,
         Mutant::OneElementOff if float => {
@@ -145,6 +156,16 @@ fn changed_array(
         Mutant::PreviousOutput | Mutant::Program(..) => return None,
     }
     Some(changed)
+}
+
+fn mean(values: &[u64], float: bool) -> u64 {
+    let count = values.len();
+    if float {
+        let sum: f64 = values.iter().map(|bits| f64::from_bits(*bits)).sum();
+        return (sum / count as f64).to_bits();
+    }
+    let sum: i128 = values.iter().map(|bits| i128::from(*bits as i64)).sum();
+    (sum / count as i128) as u64
 }
 
 /// The last two extents exchanged: what a kernel with swapped indices writes.
@@ -163,6 +184,7 @@ fn transposed(values: &[u64], shape: &[u64]) -> Option<Vec<u64>> {
 fn middle_tolerance(
     task: &Task,
     output: &Output,
+    class: Precision,
     setting: &Setting<'_>,
     expected: &[u8],
     elements: usize,
@@ -171,7 +193,6 @@ fn middle_tolerance(
     let (Some((offset, _)), Some(last)) = (bound, elements.checked_sub(1)) else { return 0.0 };
     let at = |offset: u64| word_value(expected, offset as usize + 8 * (last / 2));
     let value = at(setting.expected.places[&reference_name(output)].0);
-    let class = task.spec.classes.first().copied().unwrap_or(Precision::Fp32);
     task.spec.accumulation_unit(class) * at(*offset)
         + 1.01 * output.dtype.unit_roundoff() * value.abs()
         + output.dtype.smallest_subnormal()

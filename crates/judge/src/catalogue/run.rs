@@ -149,7 +149,8 @@ fn accepted(
     cancel: &CancelFlag,
 ) -> Result<Ended, JudgeError> {
     let evaluation = subject.evaluation(seed);
-    let acceptance = Acceptance { evaluation, rounds_max: ROUNDS_MIN, confidence: Confidence::P95 };
+    let (rounds_max, confidence) = (ROUNDS_MIN, Confidence::P95);
+    let acceptance = Acceptance { evaluation, rounds_max, confidence, weaknesses: &[] };
     let protocol = judge.correctness_protocol(&acceptance);
     let mut entries = Vec::new();
     loop {

@@ -78,6 +78,9 @@ pub struct Claim {
     /// What was not looked at, with the reason.
     pub not_available: Vec<String>,
     pub notes: Vec<String>,
+    /// Why less can be told by the task than should be: wrong answers that would have passed too.
+    #[serde(default)]
+    pub weaknesses: Vec<String>,
 }
 
 /// What an acceptance came to.
@@ -320,6 +323,7 @@ fn claim(protocol: &Protocol, entries: &[Entry], against: Against) -> Claim {
         over_framework: against.baseline.is_framework(),
         against,
         steady: steady(entries),
+        weaknesses: protocol.weaknesses.clone(),
         not_available: said(entries, &|found| match found {
             Found::NotAvailable { why } => Some(why.clone()),
             Found::Clean | Found::Fails { .. } | Found::Audits { .. } | Found::Notes { .. } => None,

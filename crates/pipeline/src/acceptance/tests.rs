@@ -35,6 +35,7 @@ fn protocol() -> Protocol {
         rounds_max: 15,
         confidence: Confidence::P95,
         scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
+        weaknesses: Vec::new(),
     }
 }
 

@@ -164,6 +164,9 @@ pub struct Case {
 pub struct ProgramMutant {
     pub id: i64,
     pub name: String,
+    /// The class that it is of: it passes where that class is admitted, and is told elsewhere.
+    #[serde(default)]
+    pub class: Option<Precision>,
 }
 
 /// Where a case runs.

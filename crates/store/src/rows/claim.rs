@@ -178,6 +178,14 @@ pub struct PilotKey<'a> {
     pub judge_hash: &'a str,
 }
 
+/// A task under one judge and compiler.
+#[derive(Clone, Debug)]
+pub struct AdmissionKey<'a> {
+    pub task: &'a Digest,
+    pub judge_hash: Digest,
+    pub toolchain_id: &'a str,
+}
+
 /// What following a run's chain of events found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chain {

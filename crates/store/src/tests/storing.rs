@@ -1,11 +1,14 @@
 //! Artifacts, caches, and several handles on one file.
 
+use std::collections::BTreeMap;
+
+use pipeline::admission::Admission;
 use pipeline::attempt::State;
 use pipeline::digest::Digest;
 use pipeline::verdict::{Reason, Verdict};
 
 use super::fixtures::{Ledger, advance, ask, open, report, start_run, start_run_with, task_hash};
-use crate::{Chain, NewJudgement, Store, StoreError};
+use crate::{AdmissionKey, Chain, NewJudgement, NewTask, Store, StoreError};
 
 #[tokio::test]
 async fn equal_artifacts_are_stored_once_and_large_ones_packed() {
@@ -38,6 +41,26 @@ async fn a_changed_artifact_is_damage() {
         let error = ledger.store.attempt(&id).await.unwrap_err();
         assert!(matches!(error, StoreError::Damaged { .. }), "{tampering}: {error}");
     }
+}
+
+#[tokio::test]
+async fn the_newest_look_at_a_task_is_kept() {
+    let ledger = Ledger::new().await;
+    let hash = task_hash();
+    let files = BTreeMap::from([("task.toml".to_owned(), b"x".to_vec())]);
+    let task = NewTask { hash: &hash, name: "softmax_rows", files: &files };
+    let key = |judge: &[u8]| AdmissionKey {
+        task: &hash,
+        judge_hash: Digest::of_bytes(judge),
+        toolchain_id: "nvrtc",
+    };
+    for deviations in [3, 0] {
+        let found = Admission { deviations, ..Admission::default() };
+        ledger.store.put_admission(&task, &key(b"a"), &found).await.unwrap();
+        assert_eq!(ledger.store.admission(&key(b"a")).await.unwrap(), Some(found));
+    }
+    assert_eq!(ledger.store.admission(&key(b"b")).await.unwrap(), None);
+    assert_eq!(ledger.count("SELECT count(*) FROM admission WHERE tier = 'weak'").await, 1);
 }
 
 #[tokio::test]

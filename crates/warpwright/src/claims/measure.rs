@@ -13,6 +13,7 @@ pub(crate) struct Measure<'a> {
     /// Fresh, and secret until the claim.
     pub(crate) seed: &'a RunSeed,
     pub(crate) effort: Effort,
+    pub(crate) weaknesses: &'a [String],
 }
 
 impl Measure<'_> {
@@ -48,6 +49,6 @@ impl Measure<'_> {
             index: 0,
         };
         let Effort { rounds_max, confidence } = self.effort;
-        judge::Acceptance { evaluation, rounds_max, confidence }
+        judge::Acceptance { evaluation, rounds_max, confidence, weaknesses: self.weaknesses }
     }
 }

@@ -46,6 +46,7 @@ fn protocol(baselines: Vec<BaselineId>) -> Protocol {
         rounds_max: 15,
         confidence: Confidence::P95,
         scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
+        weaknesses: Vec::new(),
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn headline(claim: &Claim, tier: Tier) -> String {
 /// A claim of the ledger in a line, with what became of it.
 pub(crate) fn of_row(row: &ClaimRow) -> String {
     let what = match tier_of(row.state) {
-        Some(tier) => headline(&row.claim, tier),
+        Some(tier) => format!("{}{}", headline(&row.claim, tier), weakness(&row.claim)),
         None => format!("withdrawn: {}", row.why),
     };
     let last = row
@@ -38,6 +38,14 @@ pub(crate) fn of_row(row: &ClaimRow) -> String {
         .map(|check| format!("; last look: {}, {}", outcome_in_words(check.outcome), check.detail));
     let last = last.filter(|_| row.state != ClaimState::Withdrawn).unwrap_or_default();
     format!("{} #{}: {what}{last}", row.task_name, row.seq)
+}
+
+/// What the task could not have told; nothing for a proven task.
+fn weakness(claim: &Claim) -> String {
+    match claim.weaknesses[..] {
+        [] => String::new(),
+        _ => format!("; weak task: {}", claim.weaknesses.join("; ")),
+    }
 }
 
 /// An outcome as it is printed.
@@ -73,6 +81,7 @@ pub(crate) fn lines(claim: &Claim, conclusion: &Conclusion, entries: &[Entry]) -
     lines.push(format!("class {}, {kind}", class.as_str().unwrap_or_default()));
     for (title, texts) in [
         ("scope", &claim.scope.lines()),
+        ("weak task", &claim.weaknesses),
         ("steady state", &claim.steady),
         ("not available", &claim.not_available),
         ("note", &claim.notes),
@@ -116,6 +125,7 @@ pub(crate) fn as_json(row: &ClaimRow) -> Value {
         "ratio_high": interval.high(),
         "baseline": row.claim.against.baseline.to_string(),
         "scope": row.claim.scope.lines(),
+        "weaknesses": row.claim.weaknesses,
         "baseline_set": if row.claim.over_framework { "framework" } else { "native" },
         "checks": row.checks.iter().map(|check| json!({
             "outcome": check.outcome.name(), "detail": check.detail,

@@ -16,7 +16,7 @@ use crate::commands::drive;
 use crate::outcome::{Exit, Outcome, bad_input, record};
 use crate::selector::{self, Selected, What};
 use crate::settings::Places;
-use crate::{terminal, wiring};
+use crate::{admission, terminal, wiring};
 
 /// Acceptances of one program in a day: the best of many tries would be luck.
 const TRIES_A_DAY_MAX: usize = 2;
@@ -29,12 +29,16 @@ const STOPPING_NOW: &str = "stopping at once; the same command repeats the step 
 /// Accepts what the selectors mean.
 pub(crate) async fn perform(places: &Places, args: &AcceptArgs) -> anyhow::Result<Outcome> {
     // Reading first: a missing ledger must not be made by a typing error.
-    let attempts = chosen(&Store::open_read_only(&places.ledger).await?, &args.selectors).await?;
+    let store = Store::open_read_only(&places.ledger).await?;
+    let attempts = chosen(&store, &args.selectors).await?;
+    let (attempts, mut outcome) = admitted(places, &store, attempts).await?;
+    if attempts.is_empty() {
+        return Ok(outcome);
+    }
     let Some(judge) = claims::gpu_judge(places)? else { return Ok(needs_gpu()) };
     let store = wiring::ledger(places).await?;
     let pace = pace(args.effort.deadline);
     let interrupts = drive::listen(pace.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
-    let mut outcome = Outcome::done();
     let mut records = Vec::new();
     for attempt in &attempts {
         let ended = one(&store, &judge, attempt, &args.effort, &pace).await?;
@@ -110,6 +114,24 @@ async fn best_of(
     Ok(best)
 }
 
+/// The attempts at tasks that something can be told by; those at others are named.
+async fn admitted(
+    places: &Places,
+    store: &Store,
+    attempts: Vec<AttemptRow>,
+) -> anyhow::Result<(Vec<AttemptRow>, Outcome)> {
+    let toolchain = wiring::toolchain(places)?;
+    let (mut admitted, mut outcome) = (Vec::new(), Outcome::done());
+    for attempt in attempts {
+        let task = wiring::parse_task(store.task_files(&attempt.task_hash).await?)?.task;
+        match admission::refusal(store, &task, &toolchain.id).await? {
+            None => admitted.push(attempt),
+            Some(why) => outcome = without_claim(why),
+        }
+    }
+    Ok((admitted, outcome))
+}
+
 /// Accepts one attempt.
 async fn one(
     store: &Store,
@@ -124,7 +146,10 @@ async fn one(
     if let Some(outcome) = known(store, &subject).await? {
         return Ok(outcome.with("task", name.as_str()));
     }
-    let aim = Aim { attempt: &attempt.id, purpose: Purpose::Claim, of_claim: None };
+    let loaded = wiring::parse_task(store.task_files(&attempt.task_hash).await?)?;
+    let weaknesses = &admission::weaknesses(store, judge, &loaded).await?;
+    let purpose = Purpose::Claim;
+    let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses };
     let effort = effort.effort();
     let (row, carried) = claims::take(store, judge, &subject, aim, effort, pace).await?;
     Ok(told(store, &row, &carried).await?.with("task", name.as_str()))

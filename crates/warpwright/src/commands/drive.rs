@@ -19,7 +19,7 @@ use crate::settings::model::ModelSetting;
 use crate::settings::{self, EvaluatorSetting, Places, ResolvedRun, RunSettings};
 use crate::signals::StopSignals;
 use crate::wiring::{self, Parts};
-use crate::{embedded, gpus, progress, terminal};
+use crate::{admission, embedded, gpus, progress, terminal};
 
 /// Attempts of the demo: as many as its transcript holds.
 const DEMO_ATTEMPTS: u32 = 6;
@@ -92,6 +92,11 @@ pub(crate) async fn begin(
         judge = prove_reference(judge, &loaded.task).await?;
     }
     let store = wiring::ledger(places).await?;
+    for loaded in &tasks {
+        if let Some(why) = admission::refusal(&store, &loaded.task, &toolchain.id).await? {
+            return Err(JudgeError::Refused(why).into());
+        }
+    }
     let settings_json = settings.to_json()?;
     let seed_json = serde_json::to_string(&wiring::seed_text(&seed))?;
     let new_tasks: Vec<_> = tasks.iter().map(|it| NewTask::of(&it.task, &it.files)).collect();

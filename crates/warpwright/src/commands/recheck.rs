@@ -78,7 +78,12 @@ async fn again(
     }
     let attempt = store.attempt(&claim.attempt_id).await?;
     let subject = Subject::of_attempt(store, judge, &attempt).await?;
-    let aim = Aim { attempt: &attempt.id, purpose: Purpose::Recheck, of_claim: Some(&claim.id) };
+    let aim = Aim {
+        attempt: &attempt.id,
+        purpose: Purpose::Recheck,
+        of_claim: Some(&claim.id),
+        weaknesses: &[],
+    };
     let effort = args.effort.effort();
     let (row, carried) = claims::take(store, judge, &subject, aim, effort, pace).await?;
     let Carried::Ended(conclusion, _) = &carried else {

@@ -121,7 +121,7 @@ impl Measuring<'_> {
             None => store_attempt(self.store, self.judge, self.bundle, self.subject).await?,
         };
         let purpose = Purpose::Reproduction;
-        let aim = Aim { attempt: &attempt.id, purpose, of_claim: None };
+        let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses: &[] };
         let protocol = &self.bundle.manifest.protocol;
         let effort = Effort { rounds_max: protocol.rounds_max, confidence: protocol.confidence };
         let pace = accept::pace(args.deadline);

@@ -22,6 +22,8 @@ use store::{AcceptanceId, AttemptRow, Ended, NewAcceptance, Purpose, Store};
 
 use crate::program::{Ended as Call, Program, SEED, demo_replies};
 
+const WEAKNESS: &str = "wrong answers that would pass: inputs rounded to bf16";
+
 fn eager() -> BaselineId {
     BaselineId { kind: BaselineKind::Eager, math: MathMode::Strict }
 }
@@ -36,6 +38,7 @@ fn protocol() -> Protocol {
         rounds_max: 15,
         confidence: Confidence::P95,
         scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
+        weaknesses: vec![WEAKNESS.to_owned()],
     }
 }
 
@@ -190,6 +193,7 @@ async fn a_claim_is_exported_and_a_doctored_bundle_is_refused() {
     assert_eq!(again.closing()["outcome"], "not_comparable");
 
     let (original, _) = Bundle::read(&std::fs::read(&bundle).unwrap()).unwrap();
+    assert_eq!(original.manifest.claim.weaknesses, [WEAKNESS]);
     for (name, doctor, word) in DOCTORS {
         let mut doctored = original.clone();
         doctor(&mut doctored);
@@ -234,9 +238,10 @@ fn reproduce(program: &Program, name: &str, bytes: &[u8]) -> Call {
 /// What is changed, how, and how the refusal names it.
 type Doctor = (&'static str, fn(&mut Bundle), &'static str);
 
-const DOCTORS: [Doctor; 8] = [
+const DOCTORS: [Doctor; 9] = [
     ("time", |bundle| slow_down(&mut bundle.entries), "a time was changed"),
     ("claim", |bundle| bundle.manifest.claim.against.interval.log_ratio += 0.1, "the claim"),
+    ("weakness", |bundle| bundle.manifest.claim.weaknesses.clear(), "the claim"),
     ("rounds", |bundle| bundle.entries.truncate(12), "entries were taken out"),
     ("source", |bundle| bundle.source.push_str("// faster\n"), "the source was changed"),
     ("plan", |bundle| bundle.plan.push_str("# faster\n"), "the plan was changed"),
@@ -283,9 +288,11 @@ async fn claims_stand_in_every_view_with_their_tier() {
     for command in [&["report"][..], &["status", "@last"], &["show", "@last:1"]] {
         let ended = program.call(command);
         assert!(ended.stdout.contains(line), "{command:?}: {}", ended.stdout);
+        assert!(ended.stdout.contains(&format!("weak task: {WEAKNESS}")), "{}", ended.stdout);
     }
     let claims = &program.report()["claims"];
     assert_eq!((&claims[0]["tier"], &claims[0]["seq"]), (&"claimed".into(), &1.into()));
+    assert_eq!(claims[0]["weaknesses"][0], WEAKNESS);
     let ended = program.call(&["recheck", "--all"]);
     assert_eq!(ended.code, Some(4), "{}", ended.stderr);
     let ended = program.call(&["ledger", "verify"]);

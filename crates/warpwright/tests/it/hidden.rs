@@ -39,8 +39,8 @@ fn judged(
             return (promoted.verdict, runs);
         }
     }
-    let acceptance =
-        Acceptance { evaluation, rounds_max: ROUNDS_MIN, confidence: Confidence::default() };
+    let (rounds_max, confidence) = (ROUNDS_MIN, Confidence::default());
+    let acceptance = Acceptance { evaluation, rounds_max, confidence, weaknesses: &[] };
     let protocol = judge.correctness_protocol(&acceptance);
     let mut entries = Vec::new();
     loop {

@@ -12,7 +12,7 @@ use pipeline::reply::candidate_of_parts;
 use pipeline::task::Task;
 use serde_json::Value;
 
-use crate::program::{Ended, Program, cache};
+use crate::program::{Ended, Program, cache, demo_replies};
 
 pub(crate) fn judge() -> Judge {
     judge_with(judge::JudgePolicy::all())
@@ -81,6 +81,12 @@ fn shipped_tasks_prove_themselves() {
 fn check_spoilt(change: impl Fn(&Path)) -> Ended {
     let program = Program::new();
     let copy = program.path("spoilt");
+    copy_task(&copy);
+    change(&copy);
+    program.call(&["task", "check", copy.to_str().unwrap()])
+}
+
+fn copy_task(copy: &Path) {
     for folder in ["", "wrong", "baseline"] {
         std::fs::create_dir_all(copy.join(folder)).unwrap();
         for entry in std::fs::read_dir(tasks_folder().join("softmax_rows").join(folder)).unwrap() {
@@ -91,8 +97,6 @@ fn check_spoilt(change: impl Fn(&Path)) -> Ended {
             }
         }
     }
-    change(&copy);
-    program.call(&["task", "check", copy.to_str().unwrap()])
 }
 
 #[test]
@@ -129,6 +133,60 @@ fn a_task_without_wrong_kernels_is_weak() {
     assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("no wrong kernel was rejected"), "{}", ended.stdout);
     assert!(ended.stdout.contains(": weak"), "{}", ended.stdout);
+}
+
+/// A copy of softmax_rows whose tolerance is this many times as wide.
+fn widened(program: &Program, times: &str) -> String {
+    let copy = program.path("wide");
+    copy_task(&copy);
+    // These are right now.
+    for name in ["bf16_exponent", "dropped_tail", "no_max"] {
+        for extension in ["cu", "toml"] {
+            std::fs::remove_file(copy.join("wrong").join(name).with_extension(extension)).unwrap();
+        }
+    }
+    for (file, before, after) in [
+        ("reference.cu", "double scale = 8.0 *", &*format!("double scale = {times} * 8.0 *")),
+        ("task.toml", "nu = { fp32 = 5e-5 }", "nu = { fp32 = 1.0 }"),
+    ] {
+        let text = std::fs::read_to_string(copy.join(file)).unwrap();
+        assert!(text.contains(before), "{file}");
+        std::fs::write(copy.join(file), text.replace(before, after)).unwrap();
+    }
+    copy.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_task_that_wrong_answers_pass_is_weak_and_names_them() {
+    let program = Program::new();
+    let ended = program.call(&["task", "check", &widened(&program, "1e3")]);
+    assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("mutant inputs rounded to tf32: SURVIVES"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("mutant zeros: told apart"), "{}", ended.stdout);
+    let survivors = "wrong answers that would pass: inputs rounded to tf32";
+    assert!(ended.stdout.contains(survivors), "{}", ended.stdout);
+    assert!(ended.stdout.contains(": weak"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_task_that_zeros_pass_is_refused_and_nothing_is_judged_by_it() {
+    let program = Program::new();
+    let task = widened(&program, "1e7");
+    let path = program.path("good.md").display().to_string();
+    std::fs::write(&path, demo_replies().pop().unwrap()).unwrap();
+    let before = program.call(&["evaluate", &task, &path]);
+    assert_eq!(before.code, Some(0), "{}{}", before.stdout, before.stderr);
+    let checked = program.call(&["task", "check", &task]);
+    assert_eq!(checked.code, Some(3), "{}{}", checked.stdout, checked.stderr);
+    assert!(checked.stdout.contains("an answer without any work would pass: zeros"));
+    assert!(checked.stdout.contains(": refused"), "{}", checked.stdout);
+    for command in [&["evaluate", &task, &path][..], &["accept", "@last"]] {
+        let ended = program.call(command);
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        assert_eq!(ended.code, Some(3), "{command:?}: {said}");
+        assert!(said.contains("`softmax_rows` is refused"), "{command:?}: {said}");
+        assert!(said.contains("until `task check` says proven"), "{command:?}: {said}");
+    }
 }
 
 /// A single wrong element somewhere in the output is found whatever the inputs are.

@@ -1,0 +1,158 @@
+//! Whether a task may be judged by: proven here, kept in the ledger, asked for before a run and
+//! before a claim.
+
+use judge::{CancelFlag, Evaluation, Judge, JudgeError, RunSeed, judge_hash};
+use pipeline::admission::{Admission, AdmissionTier, MutantOutcome, MutantReport, WrongReport};
+use pipeline::reply::candidate_of_parts;
+use pipeline::task::{Task, WrongKernel};
+use pipeline::verdict::Verdict;
+use store::{AdmissionKey, NewTask, Store};
+
+use crate::wiring::LoadedTask;
+use crate::{terminal, wiring};
+
+/// Tries everything that a task must tell from right, and prints how it went.
+pub(crate) fn prove(judge: &Judge, task: &Task, seed: &RunSeed) -> anyhow::Result<Admission> {
+    let cancel = CancelFlag::default();
+    let golden = judge.check_golden(task, &cancel)?;
+    let deviations = golden.deviations.len() as u64;
+    let agree = golden.compared - deviations;
+    terminal::line(&format!("  golden case: {agree} of {} values agree", golden.compared));
+    if let Some(first) = golden.deviations.first() {
+        terminal::line(&format!(
+            "    `{}` at {}: the reference gives {}, golden.json says {}",
+            first.output, first.index, first.reference, first.golden
+        ));
+    }
+    let wrong = task.wrong.iter().map(|wrong| try_wrong(judge, task, wrong, seed, &cancel));
+    let wrong = wrong.collect::<anyhow::Result<_>>()?;
+    let (mutants, silent) = judge.try_mutants(task, seed, &cancel)?;
+    mutants.iter().for_each(print_mutant);
+    if !silent.is_empty() {
+        let places = silent.join("; ");
+        terminal::line(&format!("  nothing is told where the reference overflows: {places}"));
+    }
+    let admission = Admission { deviations, wrong, mutants, silent };
+    for line in admission.refusals().iter().chain(&admission.weaknesses()) {
+        terminal::line(&format!("  {line}"));
+    }
+    Ok(admission)
+}
+
+fn try_wrong(
+    judge: &Judge,
+    task: &Task,
+    wrong: &WrongKernel,
+    seed: &RunSeed,
+    cancel: &CancelFlag,
+) -> anyhow::Result<WrongReport> {
+    let expected = format!("{}/{}", wrong.expect.kind.name(), wrong.expect.reason.code());
+    let verdict = verdict_of(judge, task, wrong, seed, cancel)?;
+    let case = wrong.expect.case.as_ref().map(|case| format!("case `{case}`"));
+    let as_expected =
+        verdict.to_string() == expected && case.is_none_or(|case| verdict.detail.contains(&case));
+    let mark = if as_expected { "rejected" } else { "NOT AS EXPECTED" };
+    terminal::line(&format!("  wrong/{}: {mark}: {verdict} {}", wrong.name, verdict.detail));
+    Ok(WrongReport { name: wrong.name.clone(), verdict, as_expected })
+}
+
+fn verdict_of(
+    judge: &Judge,
+    task: &Task,
+    wrong: &WrongKernel,
+    seed: &RunSeed,
+    cancel: &CancelFlag,
+) -> anyhow::Result<Verdict> {
+    let candidate = match candidate_of_parts(&wrong.source, &wrong.plan, &task.signature()) {
+        Ok(candidate) => candidate,
+        Err(malformed) => return Ok(malformed.verdict()),
+    };
+    let tunables = &candidate.plan.default_tunables();
+    let build = &judge.build(task, &candidate, tunables, cancel)?;
+    if let Some(verdict) = &build.verdict {
+        return Ok(verdict.clone());
+    }
+    let candidate = &candidate;
+    let evaluation = Evaluation { task, candidate, tunables, build, seed, index: 0 };
+    Ok(judge.evaluate(&evaluation, cancel)?.verdict)
+}
+
+fn print_mutant(mutant: &MutantReport) {
+    let word = match mutant.outcome {
+        MutantOutcome::Killed => "told apart",
+        MutantOutcome::Equivalent => "equivalent",
+        MutantOutcome::Admitted => "of a class that is admitted",
+        MutantOutcome::Survived => "SURVIVES",
+    };
+    let ratio = match mutant.ratio {
+        f64::MAX => "inf".to_owned(),
+        ratio if ratio >= 1e6 => format!("{ratio:.1e}"),
+        ratio => format!("{ratio:.1}"),
+    };
+    let place =
+        if mutant.place.is_empty() { String::new() } else { format!(" ({})", mutant.place) };
+    terminal::line(&format!("  mutant {}: {word}, {ratio} tolerances{place}", mutant.name));
+}
+
+/// Keeps what was found of a task, for the runs and claims that are judged by it.
+pub(crate) async fn keep(
+    store: &Store,
+    toolchain_id: &str,
+    loaded: &LoadedTask,
+    admission: &Admission,
+) -> anyhow::Result<()> {
+    let key = key(&loaded.task, toolchain_id);
+    let task = NewTask::of(&loaded.task, &loaded.files);
+    Ok(store.put_admission(&task, &key, admission).await?)
+}
+
+/// Why nothing may be judged by a task that was refused, with the way out; `None` for others, and
+/// for those that nobody checked.
+pub(crate) async fn refusal(
+    store: &Store,
+    task: &Task,
+    toolchain_id: &str,
+) -> anyhow::Result<Option<String>> {
+    let found = store.admission(&key(task, toolchain_id)).await?;
+    Ok(found.filter(|it| it.tier() == AdmissionTier::Refused).map(|it| refused(task, &it)))
+}
+
+/// What a task leaves open, for the claims that are judged by it: from the ledger, or proven now,
+/// on the simulator.
+///
+/// # Errors
+/// [`JudgeError::Refused`] for a task that nothing can be judged by.
+pub(crate) async fn weaknesses(
+    store: &Store,
+    judge: &Judge,
+    loaded: &LoadedTask,
+) -> anyhow::Result<Vec<String>> {
+    let (task, toolchain_id) = (&loaded.task, &judge.config().toolchain_id);
+    let admission = match store.admission(&key(task, toolchain_id)).await? {
+        Some(admission) => admission,
+        None => {
+            terminal::line("checking the task, once");
+            let (simulator, seed) = (judge.simulated(), wiring::fresh_seed()?);
+            let proven = tokio::task::block_in_place(|| prove(&simulator, task, &seed))?;
+            keep(store, toolchain_id, loaded, &proven).await?;
+            proven
+        }
+    };
+    match admission.tier() {
+        AdmissionTier::Refused => Err(JudgeError::Refused(refused(task, &admission)).into()),
+        AdmissionTier::Proven | AdmissionTier::Weak => Ok(admission.weaknesses()),
+    }
+}
+
+fn refused(task: &Task, admission: &Admission) -> String {
+    format!(
+        "the task `{}` is refused, since nothing can be told by it: {}; mend its files until `task \
+         check` says proven, or weak",
+        task.spec.name,
+        admission.refusals().join("; ")
+    )
+}
+
+fn key<'a>(task: &'a Task, toolchain_id: &'a str) -> AdmissionKey<'a> {
+    AdmissionKey { task: &task.hash, judge_hash: judge_hash(), toolchain_id }
+}
