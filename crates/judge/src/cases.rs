@@ -51,6 +51,12 @@ impl Tensors {
         Ok(Self { memfd, places })
     }
 
+    /// The bytes of a tensor in a map of the memfd; none of one that is not there.
+    pub(crate) fn of<'m>(&self, map: &'m [u8], tensor: &str) -> &'m [u8] {
+        let (offset, bytes) = self.places.get(tensor).copied().unwrap_or((0, 0));
+        map.get(offset as usize..(offset + bytes) as usize).unwrap_or_default()
+    }
+
     /// The slice of a tensor when the memfd has this index in a request.
     pub(crate) fn slice(&self, bulk: u32, tensor: &str) -> Option<Slice> {
         let (offset, bytes) = *self.places.get(tensor)?;

@@ -139,12 +139,22 @@ impl Judge {
         runs: Runs<'_>,
         cancel: &CancelFlag,
     ) -> Result<Group, JudgeError> {
-        let facts = self.facts_of(evaluation)?;
-        let fresh_from = runs.fresh_from.min(runs.specs.len());
         let trials = self.prepare_trials(evaluation, runs.specs, cancel)?;
+        self.run_trials(evaluation, &trials, runs.fresh_from, cancel)
+    }
+
+    /// As [`Self::run_group`], for trials that are ready.
+    pub(crate) fn run_trials(
+        &self,
+        evaluation: &Evaluation<'_>,
+        trials: &[Trial<'_>],
+        fresh_from: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Group, JudgeError> {
+        let facts = self.facts_of(evaluation)?;
         let mut results: Vec<RunResult> = Vec::new();
         let mut repeatable = true;
-        let (together, apart) = trials.split_at(fresh_from);
+        let (together, apart) = trials.split_at(fresh_from.min(trials.len()));
         for part in [together, apart].into_iter().filter(|part| !part.is_empty()) {
             let ran = self.run_candidate(evaluation, facts, part, &Headline::Left, cancel)?;
             repeatable &= ran.repeatable;
@@ -163,8 +173,8 @@ impl Judge {
             }
         }
         let report = RunReport { runs: results, sample: None, window: None, cost: Vec::new() };
-        let checks = self.verify(evaluation, &trials, &Headline::Left, &report, cancel)?;
-        let mut group = self.grouped(evaluation, &trials, report, checks);
+        let checks = self.verify(evaluation, trials, &Headline::Left, &report, cancel)?;
+        let mut group = self.grouped(evaluation, trials, report, checks);
         group.repeatable &= repeatable;
         Ok(group)
     }

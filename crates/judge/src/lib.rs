@@ -29,6 +29,7 @@ mod on_card;
 mod policy;
 mod promote;
 mod reference;
+mod relations;
 mod sanitizer;
 mod simulate;
 mod trials;

@@ -35,6 +35,8 @@ pub(crate) const TENSOR_ALIGN: u64 = 4096;
 pub(crate) const PROMOTE_SHAPES: usize = 4;
 pub(crate) const HIDDEN_BYTES_GPU: u64 = 64 << 20;
 pub(crate) const HIDDEN_BYTES_SIM: u64 = 128 << 10;
+/// Relations between calls that a promote tries.
+pub(crate) const PROMOTE_RELATIONS: usize = 1;
 /// Hidden shapes of an acceptance, and distributions at each.
 pub(crate) const ACCEPT_SHAPES: usize = 6;
 pub(crate) const ACCEPT_DISTRIBUTIONS: usize = 6;

@@ -17,7 +17,8 @@ use sandbox::CancelFlag;
 use crate::evaluate::Evaluation;
 use crate::hidden::Group;
 use crate::limits::{
-    HIDDEN_BYTES_GPU, HIDDEN_BYTES_SIM, PROMOTE_SHAPES, REBUILD_WAIT, SIDE_BY_SIDE_TIE,
+    HIDDEN_BYTES_GPU, HIDDEN_BYTES_SIM, PROMOTE_RELATIONS, PROMOTE_SHAPES, REBUILD_WAIT,
+    SIDE_BY_SIDE_TIE,
 };
 use crate::{Judge, JudgeError, Judgement};
 
@@ -80,6 +81,10 @@ impl Judge {
             if !self.hidden_case(evaluation, case, &chosen, secret, found, cancel)? {
                 return Ok(());
             }
+        }
+        let related = self.related_calls(evaluation, &cases, PROMOTE_RELATIONS, secret, cancel)?;
+        if !found.take(related) {
+            return Ok(());
         }
         match self.smallest(evaluation, &cases) {
             Some(case) => self.history(evaluation, case, secret, found, cancel),

@@ -53,7 +53,29 @@ pub(crate) struct Trial<'a> {
     pub(crate) is_first: bool,
 }
 
-impl Trial<'_> {
+impl<'a> Trial<'a> {
+    /// A run on inputs that were made elsewhere.
+    pub(crate) fn on(
+        case: &'a Case,
+        distribution: Distribution,
+        plan: ResolvedPlan,
+        data: Arc<CaseData>,
+        outputs: Tensors,
+    ) -> Self {
+        Self {
+            case,
+            distribution,
+            plan,
+            poison: Poison::Ones,
+            continues: false,
+            twin_of: None,
+            data,
+            initial: None,
+            outputs,
+            is_first: false,
+        }
+    }
+
     /// True for a call that other calls came before.
     pub(crate) fn is_later_call(&self) -> bool {
         self.continues

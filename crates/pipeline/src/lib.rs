@@ -26,6 +26,7 @@ pub mod hidden;
 pub mod inputs;
 pub mod launch;
 pub mod limits;
+pub mod metamorphic;
 pub mod next_step;
 pub mod plan;
 pub mod price;

@@ -4,6 +4,7 @@
 use pipeline::acceptance::Scope;
 use pipeline::inputs::{MasterSeed, Poison};
 use pipeline::launch::ResolvedPlan;
+use pipeline::metamorphic::relations;
 use pipeline::task::spec::Case;
 use sandbox::CancelFlag;
 
@@ -16,6 +17,8 @@ use crate::{Judge, JudgeError};
 
 const SHAPE: &str = "shape ";
 const PUBLIC: &str = "public ";
+/// Calls on related inputs.
+const RELATIONS: &str = "relations";
 const HISTORY: &str = "history";
 const RACES: &str = "races ";
 
@@ -38,13 +41,11 @@ impl Judge {
         let public = inside.iter().map(|case| format!("{PUBLIC}{}", case.name));
         let [races, _] = self.races();
         let race_names = (1..=races).map(|index| format!("{RACES}{index}"));
+        let related = !relations(&spec.metamorphic).is_empty();
+        let others = related.then_some(RELATIONS).into_iter().chain([HISTORY]).map(str::to_owned);
         let domain = evaluation.candidate.plan.domain.iter();
         Groups {
-            names: shape_names
-                .chain(public)
-                .chain([HISTORY.to_owned()])
-                .chain(race_names)
-                .collect(),
+            names: shape_names.chain(public).chain(others).chain(race_names).collect(),
             scope: Scope {
                 domain: domain.map(|condition| condition.text().to_owned()).collect(),
                 hidden_shapes: shapes,
@@ -63,6 +64,9 @@ impl Judge {
     ) -> Result<Group, JudgeError> {
         let spec = &evaluation.task.spec;
         let shapes = self.accept_cases(evaluation);
+        if group == RELATIONS {
+            return self.related_calls(evaluation, &shapes, usize::MAX, secret, cancel);
+        }
         let unknown = || JudgeError::Child {
             child: "accept",
             why: format!("there is no group `{group}` of trials"),

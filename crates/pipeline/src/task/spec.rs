@@ -9,6 +9,7 @@ use crate::dtype::Dtype;
 use crate::expression::{Expression, ExpressionError, RESERVED_WORDS};
 use crate::hidden::is_prime;
 use crate::limits::{CASES_MAX, EXTENT_MAX, SIM_CASES_MAX, TASK_ITEMS_MAX, TENSOR_BYTES_MAX};
+use crate::metamorphic::Metamorphic;
 use crate::scope::Scope;
 use crate::task::baselines::{self, CustomBaseline};
 
@@ -47,6 +48,9 @@ pub struct TaskSpec {
     #[serde(default, rename = "baseline")]
     pub baselines: Vec<CustomBaseline>,
     pub hidden: Hidden,
+    /// Relations between calls on related inputs.
+    #[serde(default)]
+    pub metamorphic: Metamorphic,
 }
 
 /// A precision class: the weakest arithmetic used anywhere in a kernel.
@@ -219,6 +223,7 @@ impl TaskSpec {
         self.check_expressions()?;
         self.check_cases()?;
         self.check_rules()?;
+        self.metamorphic.check(self)?;
         baselines::check(self).map_err(SpecError::Rule)
     }
 

@@ -66,6 +66,10 @@ fn each_damage_is_named() {
         ("compare = \"bound\"", "compare = \"index_of_max\"", "not judged by this version"),
         ("bytes = \"8 * rows * cols\"", "bytes = \"8 * rows / 2\"", "use //"),
         ("rows = [1, 16384]", "rows = [9, 1]", "low <= high"),
+        ("rows = [\"rows\"]", "rows = [\"row\"]", "`metamorphic`: `row` is no dimension"),
+        ("rows = [\"rows\"]", "scales = [[\"y\"]]", "`y` is no input of floats"),
+        ("rows = [\"rows\"]", "linear = [[]]", "a group is empty"),
+        ("rows = [\"rows\"]", "columns = []", "unknown field `columns`"),
         ("family = \"softmax\"", "familly = \"softmax\"", "unknown field `familly`"),
     ] {
         let message = damaged("task.toml", from, to);

@@ -155,6 +155,50 @@ fn a_planted_element_off_by_twice_its_tolerance_is_found_every_time() {
     assert!(places.len() >= 120, "{}", places.len());
 }
 
+/// Sums of rows that are off by a fourth of a millionth, well inside every tolerance, where the
+/// placeholder says so.
+const OFF: &str = r#"
+extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    float t = 0.0f;
+    for (int c = 0; c < cols; ++c) t += x[row * cols + c];
+    y[row] = (OFF) ? t + t * 0x1p-22f : t;
+}
+"#;
+
+/// Each passes all that is held against a reference; only a relation between calls shows it.
+#[test]
+fn what_no_tolerance_tells_a_broken_relation_does() {
+    let (judge, task) = (judge(), task("reduce_sum_rows"));
+    let mut unrelated = task.clone();
+    unrelated.spec.metamorphic = Default::default();
+    let plan = "plan = 1\nprecision = \"fp32\"\n[[step]]\nkernel = \"k\"\n\
+                grid = [\"ceil_div(rows, 32)\"]\nblock = [\"32\"]\n\
+                args = [\"x\", \"y\", \"rows\", \"cols\"]\n";
+    let seed = &RunSeed([77; 32]);
+    for (off, promotes, words) in [
+        // Rows in the order in which they always come look alike.
+        ("row & 1", true, Some("with `rows` permuted, outputs are not permuted alike")),
+        // Any order looks alike, and so does any magnitude, each by itself.
+        ("__float_as_int(t) >> 23 & 1", false, Some("times 8 does not scale")),
+        ("false", true, None),
+    ] {
+        let source = OFF.replace("OFF", off);
+        let candidate = candidate_of_parts(&source, plan, &task.signature()).unwrap();
+        let (verdict, _) = judged(&judge, &unrelated, &candidate, seed, true);
+        assert!(verdict.is_correct(), "{off}: {verdict}: {}", verdict.detail);
+        let (verdict, _) = judged(&judge, &task, &candidate, seed, promotes);
+        match words {
+            None => assert!(verdict.is_correct(), "{off}: {verdict}: {}", verdict.detail),
+            Some(words) => {
+                assert_eq!(verdict.to_string(), "Wrong/MISMATCH", "{off}: {}", verdict.detail);
+                assert!(verdict.detail.contains(words), "{off}: {}", verdict.detail);
+            }
+        }
+    }
+}
+
 /// The sum of two vectors, wrong in one element in about one of a hundred calls: which ones, the
 /// inputs and what the output held before decide.
 const RARE: &str = r#"
