@@ -11,7 +11,8 @@ use std::time::Instant;
 use self::groups::Groups;
 
 use pipeline::acceptance::{
-    Check, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WeightedCase, WindowRecord,
+    Check, Entry, Found, LengthError, Protocol, Step, Subject, Timed, TrialsRecord, WeightedCase,
+    WindowRecord,
 };
 use pipeline::comparison::Confidence;
 use pipeline::inputs::MasterSeed;
@@ -22,6 +23,7 @@ use sandbox::CancelFlag;
 use crate::evaluate::{Evaluation, HEADLINE};
 use crate::headline::WindowKind;
 use crate::hidden::measured_class;
+use crate::lengths;
 use crate::windows::TimedWindow;
 use crate::{Judge, JudgeError};
 
@@ -133,6 +135,10 @@ impl Judge {
         Ok(Entry::Trials(TrialsRecord {
             group: group.to_owned(),
             class: measured_class(&evaluation.task.spec, &found.errors),
+            length: lengths::of_group(group).map(|length| LengthError {
+                length,
+                norm_error: found.errors.values().copied().fold(0.0, f64::max),
+            }),
             cases: found.cases,
             verdict: found.verdict,
             deterministic: found.deterministic,

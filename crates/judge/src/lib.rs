@@ -24,6 +24,7 @@ mod hardware;
 mod headline;
 mod hidden;
 mod input_digest;
+mod lengths;
 mod limits;
 mod on_card;
 mod policy;

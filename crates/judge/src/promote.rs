@@ -82,6 +82,12 @@ impl Judge {
                 return Ok(());
             }
         }
+        for length in self.doubted_lengths(evaluation)? {
+            let secret = secret.derive(&format!("length {length}"));
+            if !found.take(self.length_group(evaluation, length, &secret, cancel)?) {
+                return Ok(());
+            }
+        }
         let related = self.related_calls(evaluation, &cases, PROMOTE_RELATIONS, secret, cancel)?;
         if !found.take(related) {
             return Ok(());

@@ -19,7 +19,7 @@ use crate::task::spec::Precision;
 use crate::timing::Spread;
 use crate::verdict::{Reason, Verdict};
 
-pub use conclusion::{Against, CaseTime, Claim, Conclusion, Tier, conclude, reviewed};
+pub use conclusion::{Against, CaseTime, Claim, Conclusion, LengthClass, Tier, conclude, reviewed};
 pub use measurement::Measurement;
 
 /// What one acceptance consists of. Fixed before its first step.
@@ -150,6 +150,18 @@ pub struct TrialsRecord {
     pub deterministic: bool,
     /// The strongest class that the outputs reach.
     pub class: Option<Precision>,
+    /// Of a group that measures the class at one accumulation length.
+    #[serde(default)]
+    pub length: Option<LengthError>,
+}
+
+/// How exact a kernel is at one accumulation length.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LengthError {
+    pub length: i64,
+    /// The largest norm-wise error; the excess for 16-bit outputs.
+    pub norm_error: f64,
 }
 
 /// What a check came to.

@@ -25,6 +25,7 @@ pub mod hardware;
 pub mod hidden;
 pub mod inputs;
 pub mod launch;
+pub mod lengths;
 pub mod limits;
 pub mod metamorphic;
 pub mod next_step;

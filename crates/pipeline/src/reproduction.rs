@@ -228,6 +228,7 @@ mod tests {
             not_available: Vec::new(),
             notes: Vec::new(),
             weaknesses: Vec::new(),
+            lengths: Vec::new(),
         }
     }
 

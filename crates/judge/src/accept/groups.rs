@@ -10,6 +10,7 @@ use sandbox::CancelFlag;
 
 use crate::evaluate::Evaluation;
 use crate::hidden::{Group, Runs, garbage};
+use crate::lengths;
 use crate::limits::{ACCEPT_DISTRIBUTIONS, ACCEPT_SHAPES, RACES_GPU, RACES_SIM};
 use crate::promote::{as_state, nothing_inside};
 use crate::trials::TrialSpec;
@@ -41,11 +42,13 @@ impl Judge {
         let public = inside.iter().map(|case| format!("{PUBLIC}{}", case.name));
         let [races, _] = self.races();
         let race_names = (1..=races).map(|index| format!("{RACES}{index}"));
+        let lengths = self.length_cases(evaluation).into_iter();
+        let lengths = lengths.map(|(length, _)| lengths::group_name(length));
         let related = !relations(&spec.metamorphic).is_empty();
         let others = related.then_some(RELATIONS).into_iter().chain([HISTORY]).map(str::to_owned);
         let domain = evaluation.candidate.plan.domain.iter();
         Groups {
-            names: shape_names.chain(public).chain(others).chain(race_names).collect(),
+            names: shape_names.chain(public).chain(lengths).chain(others).chain(race_names).collect(),
             scope: Scope {
                 domain: domain.map(|condition| condition.text().to_owned()).collect(),
                 hidden_shapes: shapes,
@@ -66,6 +69,9 @@ impl Judge {
         let shapes = self.accept_cases(evaluation);
         if group == RELATIONS {
             return self.related_calls(evaluation, &shapes, usize::MAX, secret, cancel);
+        }
+        if let Some(length) = lengths::of_group(group) {
+            return self.length_group(evaluation, length, secret, cancel);
         }
         let unknown = || JudgeError::Child {
             child: "accept",

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Check, Entry, Found, Protocol, Scope, Subject, Timed, WindowRecord, joined, sequence};
+use super::{
+    Check, Entry, Found, LengthError, Protocol, Scope, Subject, Timed, TrialsRecord, WindowRecord, joined,
+    sequence,
+};
 use crate::baseline::BaselineId;
 use crate::comparison::{Compared, Comparison, Interval, Suspicion, compare};
 use crate::limits::AUDITED_RATIO_MIN;
@@ -71,6 +74,10 @@ pub struct Claim {
     pub class: Precision,
     pub deterministic: bool,
     pub scope: Scope,
+    /// The class at each accumulation length that was tried, shortest first; `class` is not
+    /// stronger than any.
+    #[serde(default)]
+    pub lengths: Vec<LengthClass>,
     /// False when the only baselines are kernels of ours: then it is no speed-up over a framework.
     pub over_framework: bool,
     /// Lasting states of the card that both sides were measured in.
@@ -81,6 +88,15 @@ pub struct Claim {
     /// Why less can be told by the task than should be: wrong answers that would have passed too.
     #[serde(default)]
     pub weaknesses: Vec<String>,
+}
+
+/// The class of a kernel at one accumulation length.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LengthClass {
+    pub length: i64,
+    pub norm_error: f64,
+    pub class: Precision,
 }
 
 /// What an acceptance came to.
@@ -316,6 +332,7 @@ fn claim(protocol: &Protocol, entries: &[Entry], against: Against) -> Claim {
     Claim {
         cases: protocol.cases.iter().map(case).collect(),
         class: compared_class(protocol, entries),
+        lengths: lengths(entries),
         deterministic: entries
             .iter()
             .all(|entry| !matches!(entry, Entry::Trials(record) if !record.deterministic)),
@@ -334,6 +351,18 @@ fn claim(protocol: &Protocol, entries: &[Entry], against: Against) -> Claim {
             Found::NotAvailable { .. } => None,
         }),
     }
+}
+
+fn lengths(entries: &[Entry]) -> Vec<LengthClass> {
+    let classes = entries.iter().filter_map(|entry| match entry {
+        Entry::Trials(TrialsRecord { length: Some(at), class: Some(class), .. }) => {
+            let LengthError { length, norm_error } = *at;
+            Some(LengthClass { length, norm_error, class: *class })
+        }
+        Entry::Trials(_) | Entry::Rebuilt { .. } | Entry::Checked { .. } => None,
+        Entry::Pilot(_) | Entry::Window(_) => None,
+    });
+    classes.collect()
 }
 
 fn said(entries: &[Entry], what: &dyn Fn(&Found) -> Option<String>) -> Vec<String> {

@@ -1,5 +1,5 @@
 use super::{
-    Check, Entry, Found, Protocol, Scope, Step, Subject, Timed, TrialsRecord, WeightedCase,
+    Check, Entry, Found, LengthError, Protocol, Scope, Step, Subject, Timed, TrialsRecord, WeightedCase,
     WindowRecord, conclude, joined, next_step, reviewed,
 };
 use crate::baseline::{BaselineId, BaselineKind, MathMode};
@@ -81,6 +81,7 @@ fn play(protocol: &Protocol, candidate_ns: f64, spoil: &dyn Fn(usize, &mut Entry
                 verdict: Verdict::correct(),
                 deterministic: true,
                 class: Some(Precision::Fp32),
+                length: None,
             }),
             Step::Check(check) => Entry::Checked { check, found: Found::Clean },
             Step::Pilot { case, baseline } => {
@@ -108,6 +109,24 @@ fn windows(entries: &[Entry]) -> Vec<&WindowRecord> {
         }
     }
     found
+}
+
+#[test]
+fn the_weakest_class_at_any_length_counts() {
+    let lengths = [(256, 1e-6, Precision::Fp32), (8192, 3e-4, Precision::Tf32)];
+    let groups = lengths.map(|(length, ..)| format!("class at length {length}"));
+    let protocol = Protocol { groups: groups.to_vec(), ..protocol() };
+    let entries = play(&protocol, 400.0, &|_, entry| {
+        let Entry::Trials(record) = entry else { return };
+        let at = usize::from(record.group == groups[1]);
+        let (length, norm_error, class) = lengths[at];
+        (record.length, record.class) = (Some(LengthError { length, norm_error }), Some(class));
+    });
+    let claim = conclude(&protocol, &entries).claim.unwrap();
+    let of_claim = claim.lengths.iter().map(|it| (it.length, it.norm_error, it.class));
+    assert_eq!(of_claim.collect::<Vec<_>>(), lengths);
+    // And so the rounding baseline is what it has to beat.
+    assert_eq!((claim.class, claim.against.baseline), (Precision::Tf32, fast()));
 }
 
 #[test]

@@ -73,6 +73,7 @@ impl Script {
                 verdict: Verdict::correct(),
                 deterministic: true,
                 class: Some(Precision::Fp32),
+                length: None,
             }),
             Step::Check(Check::Eviction) => Entry::Checked {
                 check: Check::Eviction,

@@ -1,6 +1,8 @@
 //! How a claim is printed: the tier always beside the number, and never more than was measured.
 
-use pipeline::acceptance::{Against, Claim, Conclusion, Entry, Measurement, Subject, Tier};
+use pipeline::acceptance::{
+    Against, Claim, Conclusion, Entry, LengthClass, Measurement, Subject, Tier,
+};
 use pipeline::report::{Measured, Score, microseconds};
 use serde_json::{Value, json};
 use store::{CheckOutcome, ClaimRow, ClaimState};
@@ -79,6 +81,7 @@ pub(crate) fn lines(claim: &Claim, conclusion: &Conclusion, entries: &[Entry]) -
     let class = serde_json::to_value(claim.class).unwrap_or_default();
     let kind = if claim.deterministic { "deterministic" } else { "not deterministic" };
     lines.push(format!("class {}, {kind}", class.as_str().unwrap_or_default()));
+    lines.extend(lengths(claim));
     for (title, texts) in [
         ("scope", &claim.scope.lines()),
         ("weak task", &claim.weaknesses),
@@ -89,6 +92,17 @@ pub(crate) fn lines(claim: &Claim, conclusion: &Conclusion, entries: &[Entry]) -
         lines.extend(texts.iter().map(|text| format!("{title}: {text}")));
     }
     lines
+}
+
+/// The class at each accumulation length; nothing where none was tried.
+fn lengths(claim: &Claim) -> Option<String> {
+    let at = |it: &LengthClass| {
+        let class = serde_json::to_value(it.class).unwrap_or_default();
+        let class = class.as_str().unwrap_or_default().to_owned();
+        format!("{} {class} (error {:.1e})", it.length, it.norm_error)
+    };
+    let texts: Vec<_> = claim.lengths.iter().map(at).collect();
+    (!texts.is_empty()).then(|| format!("class by accumulation length: {}", texts.join(", ")))
 }
 
 /// One compared baseline with its error and the switches that it was run with.
@@ -125,6 +139,7 @@ pub(crate) fn as_json(row: &ClaimRow) -> Value {
         "ratio_high": interval.high(),
         "baseline": row.claim.against.baseline.to_string(),
         "scope": row.claim.scope.lines(),
+        "lengths": row.claim.lengths,
         "weaknesses": row.claim.weaknesses,
         "baseline_set": if row.claim.over_framework { "framework" } else { "native" },
         "checks": row.checks.iter().map(|check| json!({

@@ -78,6 +78,7 @@ fn entry(step: &Step, suspicion: Option<Suspicion>) -> Option<Entry> {
             verdict: Verdict::correct(),
             deterministic: true,
             class: Some(Precision::Fp32),
+            length: None,
         }),
         Step::Check(check) => Entry::Checked { check: *check, found: Found::Clean },
         Step::Pilot { baseline, .. } => {

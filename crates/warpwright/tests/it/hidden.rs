@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use judge::{Acceptance, CancelFlag, Evaluation, Judge, RunSeed};
-use pipeline::acceptance::{Entry, Found, Step, conclude, next_step};
+use pipeline::acceptance::{Entry, Found, Protocol, Step, conclude, next_step};
 use pipeline::candidate::Candidate;
 use pipeline::comparison::Confidence;
 use pipeline::limits::ROUNDS_MIN;
 use pipeline::reply::{self, candidate_of_parts};
 use pipeline::task::Task;
+use pipeline::task::spec::Precision;
 use pipeline::verdict::Verdict;
 
 use crate::catalogue::each;
@@ -39,18 +40,7 @@ fn judged(
             return (promoted.verdict, runs);
         }
     }
-    let (rounds_max, confidence) = (ROUNDS_MIN, Confidence::default());
-    let acceptance = Acceptance { evaluation, rounds_max, confidence, weaknesses: &[] };
-    let protocol = judge.correctness_protocol(&acceptance);
-    let mut entries = Vec::new();
-    loop {
-        let step = next_step(&protocol, &entries);
-        if step == Step::Done {
-            break;
-        }
-        let entry = judge.acceptance_step(&acceptance, &protocol, &entries, &step, &cancel);
-        entries.push(entry.unwrap());
-    }
+    let (protocol, entries) = performed(judge, evaluation, &cancel);
     for entry in &entries {
         match entry {
             Entry::Trials(record) => runs += record.cases.len(),
@@ -62,6 +52,34 @@ fn judged(
         }
     }
     (conclude(&protocol, &entries).verdict, runs)
+}
+
+/// Every step of the part of accept that takes no times.
+fn performed(
+    judge: &Judge,
+    evaluation: Evaluation<'_>,
+    cancel: &CancelFlag,
+) -> (Protocol, Vec<Entry>) {
+    let (rounds_max, confidence) = (ROUNDS_MIN, Confidence::default());
+    let acceptance = Acceptance { evaluation, rounds_max, confidence, weaknesses: &[] };
+    let protocol = judge.correctness_protocol(&acceptance);
+    let mut entries = Vec::new();
+    loop {
+        let step = next_step(&protocol, &entries);
+        if step == Step::Done {
+            return (protocol, entries);
+        }
+        let entry = judge.acceptance_step(&acceptance, &protocol, &entries, &step, cancel);
+        entries.push(entry.unwrap());
+    }
+}
+
+fn accepted(judge: &Judge, task: &Task, candidate: &Candidate, seed: &RunSeed) -> Vec<Entry> {
+    let cancel = CancelFlag::default();
+    let tunables = &candidate.plan.default_tunables();
+    let build = &judge.build(task, candidate, tunables, &cancel).unwrap();
+    let evaluation = Evaluation { task, candidate, tunables, build, seed, index: 0 };
+    performed(judge, evaluation, &cancel).1
 }
 
 fn shipped_kernels() -> Vec<(String, String, String)> {
@@ -196,6 +214,49 @@ fn what_no_tolerance_tells_a_broken_relation_does() {
                 assert!(verdict.detail.contains(words), "{off}: {}", verdict.detail);
             }
         }
+    }
+}
+
+/// A matrix product, its operands as they are or rounded to TF32.
+const PRODUCT: &str = r#"
+__device__ float of(float v) {
+    return ROUNDS ? __int_as_float((__float_as_int(v) + 0x1000) & 0xffffe000) : v;
+}
+extern "C" __global__ void product(const float* a, const float* b, float* c, int m, int n, int k) {
+    int column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y;
+    if (column >= n) return;
+    float t = 0.0f;
+    for (int i = 0; i < k; ++i) t = fmaf(of(a[row * k + i]), of(b[i * n + column]), t);
+    c[row * n + column] = t;
+}
+"#;
+
+#[test]
+fn the_class_is_measured_at_three_accumulation_lengths() {
+    let (judge, mut task) = (judge(), task("matmul_f32"));
+    task.spec.classes.push(Precision::Tf32);
+    task.spec.gate.nu.insert(Precision::Tf32, 1e-3);
+    for (rounds, class) in [("false", Precision::Fp32), ("true", Precision::Tf32)] {
+        let source = PRODUCT.replace("ROUNDS", rounds);
+        let plan = "plan = 1\nprecision = \"tf32\"\n[[step]]\nkernel = \"product\"\n\
+                    grid = [\"ceil_div(n, 32)\", \"m\"]\nblock = [\"32\"]\n\
+                    args = [\"a\", \"b\", \"c\", \"m\", \"n\", \"k\"]\n";
+        let candidate = candidate_of_parts(&source, plan, &task.signature()).unwrap();
+        let seed = &RunSeed([78; 32]);
+        let entries = accepted(&judge, &task, &candidate, seed);
+        let mut found = Vec::new();
+        for entry in &entries {
+            if let Entry::Trials(record) = entry {
+                assert!(record.verdict.is_correct(), "{}: {:?}", record.group, record.verdict);
+                found.extend(record.length.map(|at| (at.length, record.class, at.norm_error)));
+            }
+        }
+        let lengths: Vec<_> = found.iter().map(|(length, ..)| *length).collect();
+        assert_eq!(lengths, [16, 32, 128]);
+        assert!(found.iter().all(|(_, measured, _)| *measured == Some(class)), "{found:?}");
+        // What the operands lose does not grow with the length.
+        let [first, .., last] = &found[..] else { panic!("{found:?}") };
+        assert!(rounds == "false" || last.2 < 1.5 * first.2, "{found:?}");
     }
 }
 
