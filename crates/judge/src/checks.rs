@@ -3,6 +3,8 @@
 use pipeline::acceptance::{Check, Found, Timed};
 use pipeline::build::BuildFacts;
 use pipeline::defence::Defence;
+use pipeline::growth::{SizedTime, halved, stands_still};
+use pipeline::hardware::Floor;
 use pipeline::inputs::{Distribution, MasterSeed, Poison};
 use pipeline::launch::{ResolvedPlan, ResolvedStep};
 use pipeline::task::spec::Case;
@@ -30,7 +32,7 @@ impl Judge {
             checks.push(Check::Simulator);
         }
         if self.config.gpus.is_some() && policy.has(Defence::G) {
-            checks.extend([Check::CallHistory, Check::Eviction]);
+            checks.extend([Check::CallHistory, Check::Eviction, Check::Growth]);
         }
         if evaluation.candidate.plan.kernels().count() > 1 && policy.has(Defence::G) {
             checks.push(Check::DeadSteps);
@@ -54,6 +56,7 @@ impl Judge {
             Check::Simulator => self.on_simulator(evaluation, cancel),
             Check::CallHistory => self.call_history(evaluation, cancel),
             Check::Eviction => self.eviction(evaluation, cancel),
+            Check::Growth => self.growth(evaluation, cancel),
         }
     }
 
@@ -154,6 +157,47 @@ impl Judge {
         }
         let detail = format!("{untouched_ns:.0} ns on fresh memory, {rotating_ns:.0} ns else");
         Ok(Found::Audits { detail })
+    }
+
+    /// The headline against half of it.
+    fn growth(
+        &self,
+        evaluation: &Evaluation<'_>,
+        cancel: &CancelFlag,
+    ) -> Result<Found, JudgeError> {
+        let large = evaluation.task.spec.headline();
+        let small = large.and_then(halved).filter(|case| self.is_inside(evaluation, case));
+        let (Some(large), Some(small)) = (large, &small) else {
+            let why = "no other size is inside the plan's domain".to_owned();
+            return Ok(Found::NotAvailable { why });
+        };
+        let mut sizes = Vec::new();
+        for case in [small, large] {
+            let window = self.time_window(evaluation, case, WindowKind::Search, cancel)?;
+            let uuid = window.gpu.as_ref().map(|gpu| gpu.uuid.as_str());
+            match (window.median_ns(), self.floor_on(uuid, evaluation, case)?) {
+                (Some(ns), Some(floor)) => sizes.push(SizedTime { floor, ns }),
+                (None, _) | (Some(_), None) => return Ok(without_time(&window.timed)),
+            }
+        }
+        Ok(match stands_still(&sizes[0], &sizes[1]) {
+            Some(detail) => Found::Audits { detail },
+            None => Found::Clean,
+        })
+    }
+
+    /// The floor of a case on a card of this judge.
+    fn floor_on(
+        &self,
+        uuid: Option<&str>,
+        evaluation: &Evaluation<'_>,
+        case: &Case,
+    ) -> Result<Option<Floor>, JudgeError> {
+        let mut sheets = self.config.gpus.iter().flat_map(|gpus| &gpus.sheets);
+        let sheet = sheets.find(|sheet| Some(sheet.uuid.as_str()) == uuid);
+        let (spec, class) = (&evaluation.task.spec, evaluation.candidate.plan.precision);
+        let mma_types = &self.facts_of(evaluation)?.mma_types;
+        Ok(sheet.and_then(|sheet| sheet.floor(spec, case, class, mma_types)))
     }
 
     /// The largest public case inside the plan's domain.

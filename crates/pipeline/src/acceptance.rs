@@ -111,6 +111,8 @@ pub enum Check {
     CallHistory,
     /// Cache hints that keep data for the next call.
     Eviction,
+    /// Times that do not grow with the work.
+    Growth,
 }
 
 /// Whose time a window takes.

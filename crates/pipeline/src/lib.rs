@@ -21,6 +21,7 @@ pub mod dtype;
 pub mod expression;
 pub mod feedback;
 pub mod gate;
+pub mod growth;
 pub mod hardware;
 pub mod hidden;
 pub mod inputs;

@@ -140,6 +140,10 @@ pub const JOINING_SHARE_MAX: f64 = 1.05;
 pub const AUDITED_RATIO_MIN: f64 = 10.0;
 /// What the tensors of a hidden shape may take that is not there for its size, in bytes.
 pub(crate) const HIDDEN_BYTES_USUAL_MAX: u64 = 8 << 20;
+/// What doubling the work must change a memory-bound time by, and the ratio of work from which
+/// two sizes say something.
+pub const GROWTH_MIN: f64 = 1.3;
+pub const WORK_RATIO_MIN: f64 = 1.5;
 /// Tries to draw a hidden shape inside a plan's domain, and distinct shapes below which the domain
 /// counts as fixed.
 pub const HIDDEN_TRIES_MAX: u32 = 10_000;

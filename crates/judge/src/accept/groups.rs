@@ -48,7 +48,12 @@ impl Judge {
         let others = related.then_some(RELATIONS).into_iter().chain([HISTORY]).map(str::to_owned);
         let domain = evaluation.candidate.plan.domain.iter();
         Groups {
-            names: shape_names.chain(public).chain(lengths).chain(others).chain(race_names).collect(),
+            names: shape_names
+                .chain(public)
+                .chain(lengths)
+                .chain(others)
+                .chain(race_names)
+                .collect(),
             scope: Scope {
                 domain: domain.map(|condition| condition.text().to_owned()).collect(),
                 hidden_shapes: shapes,

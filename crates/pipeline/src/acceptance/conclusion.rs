@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Check, Entry, Found, LengthError, Protocol, Scope, Subject, Timed, TrialsRecord, WindowRecord, joined,
-    sequence,
+    Check, Entry, Found, LengthError, Protocol, Scope, Subject, Timed, TrialsRecord, WindowRecord,
+    joined, sequence,
 };
 use crate::baseline::BaselineId;
 use crate::comparison::{Compared, Comparison, Interval, Suspicion, compare};

@@ -1,6 +1,6 @@
 use super::{
-    Check, Entry, Found, LengthError, Protocol, Scope, Step, Subject, Timed, TrialsRecord, WeightedCase,
-    WindowRecord, conclude, joined, next_step, reviewed,
+    Check, Entry, Found, LengthError, Protocol, Scope, Step, Subject, Timed, TrialsRecord,
+    WeightedCase, WindowRecord, conclude, joined, next_step, reviewed,
 };
 use crate::baseline::{BaselineId, BaselineKind, MathMode};
 use crate::comparison::{Comparison, Confidence, Suspicion};
