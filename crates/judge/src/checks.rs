@@ -6,13 +6,14 @@ use pipeline::inputs::{Distribution, MasterSeed, Poison};
 use pipeline::launch::{ResolvedPlan, ResolvedStep};
 use pipeline::task::spec::Case;
 use pipeline::timing::median;
-use pipeline::verdict::{Kind, Reason};
+use pipeline::verdict::Kind;
 use sandbox::CancelFlag;
 
 use crate::evaluate::Evaluation;
 use crate::headline::WindowKind;
 use crate::hidden::Runs;
 use crate::limits::{EVICTION_TIE, HISTORY_CALLS, HISTORY_RATIO_MAX};
+use crate::sanitizer::Sanitizer;
 use crate::trials::TrialSpec;
 use crate::{Judge, JudgeError};
 
@@ -47,13 +48,22 @@ impl Judge {
         match check {
             Check::DeadSteps => self.dead_steps(evaluation, cancel),
             Check::Timers => Ok(timers(evaluation)),
-            Check::Memcheck => self.sanitized(evaluation, "memcheck", Reason::Guard, cancel),
-            Check::Synccheck => self.sanitized(evaluation, "synccheck", Reason::Nondet, cancel),
-            Check::Racecheck => self.sanitized(evaluation, "racecheck", Reason::Nondet, cancel),
+            Check::Memcheck => self.tool_found(evaluation, Sanitizer::Memcheck, cancel),
+            Check::Synccheck => self.tool_found(evaluation, Sanitizer::Synccheck, cancel),
+            Check::Racecheck => self.tool_found(evaluation, Sanitizer::Racecheck, cancel),
             Check::Simulator => self.on_simulator(evaluation, cancel),
             Check::CallHistory => self.call_history(evaluation, cancel),
             Check::Eviction => self.eviction(evaluation, cancel),
         }
+    }
+
+    fn tool_found(
+        &self,
+        evaluation: &Evaluation<'_>,
+        tool: Sanitizer,
+        cancel: &CancelFlag,
+    ) -> Result<Found, JudgeError> {
+        Ok(self.sanitized(evaluation, tool, cancel)?.found)
     }
 
     /// Kernels whose absence changes no output bit.

@@ -58,6 +58,7 @@ pub use promote::Promoted;
 pub use reference::{GoldenDeviation, GoldenReport};
 pub use sandbox::CancelFlag;
 use sandbox::Memfd;
+pub use sanitizer::{Sanitized, Sanitizer};
 pub use simulate::outputs::{Cause, Difference, Differences, SimulatedOutput};
 pub use simulate::{Content, Simulation, SimulationReport, Tensor};
 pub use windows::Paired;

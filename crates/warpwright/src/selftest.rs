@@ -15,6 +15,7 @@ mod kernels;
 mod loops;
 mod null;
 mod page;
+mod sanitizer;
 mod shipped;
 
 use std::fs::OpenOptions;
@@ -50,7 +51,7 @@ pub(crate) struct Part {
 }
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [Part; 15] = [
+pub(crate) const PARTS: [Part; 16] = [
     Part {
         name: "hardware",
         about: "what each card is and can do",
@@ -128,6 +129,12 @@ pub(crate) const PARTS: [Part; 15] = [
         about: "PyTorch's times depend on the flags that were asked for, not on what ran before",
         simulated: false,
         run: baselines::fairness,
+    },
+    Part {
+        name: "sanitizer",
+        about: "compute-sanitizer over the confined child finds what is there, and nothing else",
+        simulated: false,
+        run: sanitizer::run,
     },
     Part {
         name: "null",
@@ -315,6 +322,12 @@ impl<'a> Bench<'a> {
         self.rows.push(row);
         Ok(())
     }
+}
+
+/// What a line at the top of a shipped reply says; empty without it.
+fn head_line(reply: &str, key: &str) -> String {
+    let found = reply.lines().find_map(|line| line.strip_prefix(key));
+    found.unwrap_or_default().trim().to_owned()
 }
 
 /// Appends a line; one that a kill cut short before is closed first.
