@@ -10,11 +10,13 @@ use std::time::Instant;
 
 use pipeline::acceptance::{
     Check, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WeightedCase, WindowRecord,
+    is_ungated,
 };
 use pipeline::comparison::Confidence;
 use pipeline::inputs::MasterSeed;
 use pipeline::report::GpuRecord;
 use pipeline::task::spec::Case;
+use pipeline::timing::{NoTime, summary};
 use sandbox::CancelFlag;
 
 use crate::evaluate::{Evaluation, HEADLINE};
@@ -101,11 +103,17 @@ impl Judge {
             }
             Step::Pilot { case, baseline } => {
                 let subject = Subject::Baseline(baseline.clone());
-                let place = Place { case, round: 0, position: 0 };
+                let place = Place { case, round: 0, position: 0, gated: true };
+                let record = self.window_record(evaluation, &place, &subject, entries, cancel)?;
+                if !waited_for_host(&record) {
+                    return Ok(Entry::Pilot(record));
+                }
+                let place = Place { gated: false, ..place };
                 self.window_record(evaluation, &place, &subject, entries, cancel).map(Entry::Pilot)
             }
             Step::Window { case, round, position, subject } => {
-                let place = Place { case, round: *round, position: *position };
+                let gated = !is_ungated(protocol, entries, case);
+                let place = Place { case, round: *round, position: *position, gated };
                 self.window_record(evaluation, &place, subject, entries, cancel).map(Entry::Window)
             }
             Step::Done => {
@@ -147,7 +155,10 @@ impl Judge {
             why: format!("the task has no case `{}`", place.case),
         })?;
         let number = u64::from(place.round) << 8 | u64::from(place.position);
-        let kind = WindowKind::Accept { baseline_ns: pilot_ns(entries, place.case), number };
+        let baseline_ns = pilot_ns(entries, place.case);
+        // Energy is a second number beside the times, which one round gives.
+        let (energy, gated) = (place.round == 1, place.gated);
+        let kind = WindowKind::Accept { baseline_ns, number, energy, gated };
         let mut record = WindowRecord {
             case: place.case.to_owned(),
             subject: subject.clone(),
@@ -160,13 +171,14 @@ impl Judge {
             versions: Vec::new(),
             error: None,
             steady: Vec::new(),
+            ungated: !place.gated,
             energy_mj: None,
         };
         match subject {
             Subject::Candidate => {
-                let TimedWindow { timed, gpu } =
+                let TimedWindow { timed, gpu, energy_mj } =
                     self.time_window(evaluation, case, kind, cancel)?;
-                (record.timed, record.gpu) = (timed, gpu);
+                (record.timed, record.gpu, record.energy_mj) = (timed, gpu, energy_mj);
             }
             Subject::Baseline(baseline) => {
                 self.record_baseline(evaluation, case, baseline, kind, &mut record, cancel)?;
@@ -196,6 +208,15 @@ struct Place<'a> {
     case: &'a str,
     round: u32,
     position: u32,
+    gated: bool,
+}
+
+/// True for a window that is void because its subject needs longer to queue its work than a gate
+/// waits.
+fn waited_for_host(record: &WindowRecord) -> bool {
+    let samples = record.gpu.as_ref().map_or(&[][..], |gpu| &gpu.cold);
+    let ungated = matches!(summary(samples, 1, 0), Err(NoTime::Ungated { .. }));
+    ungated && matches!(record.timed, Timed::Void(_))
 }
 
 /// How long one call of the fastest baseline takes, by the pilot; 0 before there is one.
@@ -216,4 +237,61 @@ fn steady_states(gpu: &GpuRecord) -> Vec<String> {
     reasons.sort();
     reasons.dedup();
     reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::acceptance::{Subject, Timed, WindowRecord};
+    use pipeline::report::GpuRecord;
+    use pipeline::timing::Sample;
+
+    use super::waited_for_host;
+
+    fn record(ungated: usize, timed: Timed) -> WindowRecord {
+        let sample = |at| Sample {
+            content: 0,
+            elapsed_ns: 1_000,
+            sm_clock_hz: 1.98e9,
+            ungated: at < ungated,
+            hash: [0; 2],
+        };
+        WindowRecord {
+            case: "headline".to_owned(),
+            subject: Subject::Candidate,
+            round: 0,
+            position: 0,
+            timed,
+            gpu: Some(GpuRecord {
+                uuid: String::new(),
+                driver: String::new(),
+                before: None,
+                after: None,
+                cold: (0..50).map(sample).collect(),
+                warm: Vec::new(),
+                cost: Vec::new(),
+            }),
+            flags_before: Vec::new(),
+            flags_after: Vec::new(),
+            versions: Vec::new(),
+            error: None,
+            steady: Vec::new(),
+            ungated: false,
+            energy_mj: None,
+        }
+    }
+
+    #[test]
+    fn a_pilot_is_taken_without_a_gate_only_when_the_gate_did_not_hold_it() {
+        let void = || Timed::Void("50 of 50 samples waited for the host".to_owned());
+        for (record, expected) in [
+            (record(50, void()), true),
+            (record(6, void()), true),
+            // A tenth may be dropped; such a window is void for another reason.
+            (record(5, void()), false),
+            (record(50, Timed::NotAvailable("no torch".to_owned())), false),
+            (WindowRecord { gpu: None, ..record(50, void()) }, false),
+        ] {
+            assert_eq!(waited_for_host(&record), expected);
+        }
+    }
 }

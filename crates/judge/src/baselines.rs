@@ -144,7 +144,7 @@ impl Judge {
         let own =
             Evaluation { candidate: kernel, tunables: &tunables, build: &build, ..*evaluation };
         let found = self.time_window(&own, case, kind, cancel)?;
-        window.gpu = found.gpu;
+        (window.gpu, window.energy_mj) = (found.gpu, found.energy_mj);
         window.timed = match found.timed {
             Timed::Failed(verdict) => Timed::NotAvailable(format!("{verdict}: {}", verdict.detail)),
             other => other,
@@ -220,6 +220,7 @@ impl Judge {
             }
         };
         into.timed = timed_baseline(timed, &window);
+        into.energy_mj = window.energy_mj;
         if window.end == RunEnd::Completed {
             let class = class_of(evaluation.task, baseline);
             into.error = self.baseline_error(evaluation, timed, &window, class, cancel)?;

@@ -19,6 +19,8 @@ use crate::{Judge, JudgeError};
 pub(crate) struct TimedWindow {
     pub(crate) timed: Timed,
     pub(crate) gpu: Option<GpuRecord>,
+    /// Of one call in millijoules, where it was counted.
+    pub(crate) energy_mj: Option<f64>,
 }
 
 /// What two kernels' rounds gave.
@@ -40,7 +42,11 @@ impl Paired {
 
 impl TimedWindow {
     fn void(why: &str) -> Self {
-        Self { timed: Timed::Void(why.to_owned()), gpu: None }
+        Self::without_energy(Timed::Void(why.to_owned()), None)
+    }
+
+    fn without_energy(timed: Timed, gpu: Option<GpuRecord>) -> Self {
+        Self { timed, gpu, energy_mj: None }
     }
 
     pub(crate) fn median_ns(&self) -> Option<f64> {
@@ -149,22 +155,25 @@ impl Judge {
         let mut gpu = ran.gpu.as_ref().map(|sheet| record(sheet, ran.cost));
         let report = match ran.report {
             Ok(report) => report,
-            Err((verdict, _)) => return Ok(TimedWindow { timed: Timed::Failed(verdict), gpu }),
+            Err((verdict, _)) => {
+                return Ok(TimedWindow::without_energy(Timed::Failed(verdict), gpu));
+            }
         };
         let Some(window) = &report.window else {
-            return Ok(TimedWindow { timed: Timed::Void("it was not timed".to_owned()), gpu });
+            let timed = Timed::Void("it was not timed".to_owned());
+            return Ok(TimedWindow::without_energy(timed, gpu));
         };
         let mut checks = self.verify(evaluation, &[], &headline, &report, cancel)?;
         let of_window = checks.split_off_window(&[], &report);
         let (cases, ranked) = timed.judged(evaluation, ran.gpu.as_ref(), window, of_window);
         let failed = cases.iter().any(|case| case.status != CaseStatus::Passed);
-        let verdict = verdict_of(&cases);
+        let (verdict, energy_mj) = (verdict_of(&cases), window.energy_mj);
         if let (Some(gpu), Some(window)) = (&mut gpu, report.window) {
             gpu.cost.extend::<Vec<PartCost>>(report.cost);
             note_window(gpu, window);
         }
         let timed = if failed { failed_window(verdict) } else { timed_of(ranked) };
-        Ok(TimedWindow { timed, gpu })
+        Ok(TimedWindow { timed, gpu, energy_mj })
     }
 }
 

@@ -150,6 +150,10 @@ pub struct WindowRecord {
     pub error: Option<BaselineError>,
     /// Lasting states of the card, such as a power cap.
     pub steady: Vec<String>,
+    /// True where no gate held the stream, so that the host's delays are in the times: its queueing
+    /// takes longer than a gate waits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ungated: bool,
     /// Energy of one run in millijoules, where the card's counter tells.
     pub energy_mj: Option<f64>,
 }
@@ -276,6 +280,15 @@ pub fn joined(protocol: &Protocol, entries: &[Entry]) -> Vec<BaselineId> {
     let fastest = timed.first().map_or(0.0, |(time, _)| *time);
     let near = timed.into_iter().take_while(|(time, _)| *time <= JOINING_SHARE_MAX * fastest);
     near.map(|(_, baseline)| baseline.clone()).collect()
+}
+
+/// Whether a case's rounds are taken without a gate: a baseline that joined them has to be, by its
+/// pilot, and then everybody is.
+#[must_use]
+pub fn is_ungated(protocol: &Protocol, entries: &[Entry], case: &str) -> bool {
+    let joined = joined(protocol, entries);
+    let mut pilots = joined.iter().filter_map(|baseline| pilot_of(entries, case, baseline));
+    pilots.any(|pilot| pilot.ungated)
 }
 
 /// Who is timed in one round of one case, in order: each subject twice, as a palindrome, so that a

@@ -88,6 +88,8 @@ pub struct Window {
     pub cold_samples: Vec<SampleSpec>,
     pub warm_operations: Vec<Operation>,
     pub warm_samples: u32,
+    /// How long the plan repeats afterwards while the card's energy is counted; 0 for not at all.
+    pub energy_ms: u32,
     /// Key of the hashes; secret until the window is over.
     pub hash_key: [u64; 2],
 }
@@ -120,6 +122,7 @@ impl Window {
                 .collect(),
             warm_operations: WARM.to_vec(),
             warm_samples: WARM_SAMPLES,
+            energy_ms: 0,
             hash_key: key,
         }
     }
@@ -175,6 +178,23 @@ impl Window {
         // One of the other content, so that it is verified too.
         let other = SampleSpec { set: 0, content: 1 };
         Self { sets, cold_samples: own.chain([other]).collect(), ..short }
+    }
+}
+
+impl Window {
+    /// The same with nothing that holds the stream: the host's delays are in the times then.
+    #[must_use]
+    pub fn without_gate(mut self) -> Self {
+        let of_gate = |it: &Operation| matches!(it, Operation::CloseGate | Operation::OpenGate);
+        self.cold_operations.retain(|operation| !of_gate(operation));
+        self.warm_operations.retain(|operation| !of_gate(operation));
+        self
+    }
+
+    /// True where a gate holds the stream until all of a sample is queued.
+    #[must_use]
+    pub fn is_gated(&self) -> bool {
+        self.cold_operations.contains(&Operation::CloseGate)
     }
 }
 
@@ -328,6 +348,18 @@ mod tests {
         }
         let flush = COLD.iter().position(|it| *it == Operation::FlushCache).unwrap();
         assert_eq!(COLD[flush + 1], Operation::CloseGate, "nothing fills the cache after it");
+    }
+
+    #[test]
+    fn a_window_without_a_gate_is_the_same_but_for_the_gate() {
+        let window = Window::search(1 << 30, 60 << 20, [7, 9]);
+        let open = window.clone().without_gate();
+        assert!(window.is_gated() && !open.is_gated());
+        assert_eq!(open.cold_operations.len() + 2, COLD.len());
+        assert_eq!(open.warm_operations.len() + 2, WARM.len());
+        let flush = open.cold_operations.iter().position(|it| *it == Operation::FlushCache);
+        assert_eq!(open.cold_operations[flush.unwrap() + 1], Operation::StartEvent);
+        assert_eq!(open.cold_samples, window.cold_samples);
     }
 
     #[test]

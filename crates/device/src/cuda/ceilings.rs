@@ -144,7 +144,7 @@ impl Bench {
     fn run(&mut self) -> Result<Ceilings, DeviceError> {
         self.timer.spin_clock(&mut self.device, WARM_UP_MS)?;
         self.device.synchronise()?;
-        self.pair_ns = self.timer.event_overhead_ns(&mut self.device, PAIRS)? as f64;
+        self.pair_ns = self.timer.event_overhead_ns(&mut self.device, PAIRS, true)? as f64;
         let launch_ns = self.launch_ns()?;
         let (fp32_flops_per_s, sm_clock_hz) = self.multiply_adds()?;
         Ok(Ceilings {

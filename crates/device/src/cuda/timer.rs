@@ -262,7 +262,8 @@ impl Timer {
         Ok(words.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect())
     }
 
-    /// What an event pair around nothing takes: the median of `pairs` gated ones, in nanoseconds.
+    /// What an event pair around nothing takes: the median of `pairs`, in nanoseconds. Those without
+    /// a gate wait for the host.
     ///
     /// # Errors
     /// Breakage, or a fault of something queued before.
@@ -270,10 +271,14 @@ impl Timer {
         &mut self,
         device: &mut CudaDevice,
         pairs: u32,
+        gated: bool,
     ) -> Result<u64, DeviceError> {
         let mut times = Vec::new();
         for _ in 0..pairs.max(1) {
-            let sample = self.gated(device, |_, _| Ok(()))?;
+            let sample = match gated {
+                true => self.gated(device, |_, _| Ok(()))?,
+                false => self.ungated(device)?,
+            };
             times.push(sample.elapsed_ns);
         }
         times.sort_unstable();
@@ -291,6 +296,17 @@ impl Timer {
         plan(self, device)?;
         self.stop(device)?;
         self.open_gate()?;
+        self.synchronised(device)
+    }
+
+    /// One sample of nothing, which no gate holds.
+    fn ungated(&mut self, device: &mut CudaDevice) -> Result<TimedSample, DeviceError> {
+        self.start(device)?;
+        self.stop(device)?;
+        self.synchronised(device)
+    }
+
+    fn synchronised(&mut self, device: &mut CudaDevice) -> Result<TimedSample, DeviceError> {
         match device.synchronise()? {
             LaunchEnd::Completed => self.sample(),
             end => Err(DeviceError::Failed(format!("the harness did not complete: {end:?}"))),

@@ -58,6 +58,11 @@ pub struct CaseTime {
     pub weight: f64,
     pub candidate_ns: f64,
     pub baseline_ns: f64,
+    /// Energy of one call in millijoules, where the card's counter told; it decides nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidate_mj: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline_mj: Option<f64>,
 }
 
 /// A speed-up that is shown: only from a correct kernel that is faster.
@@ -294,21 +299,27 @@ fn sanitized(entries: &[Entry]) -> bool {
 fn claim(protocol: &Protocol, entries: &[Entry], against: Against) -> Claim {
     let baseline = Subject::Baseline(against.baseline.clone());
     let time = |case: &str, subject: &Subject| {
-        let windows = entries.iter().filter_map(|entry| match entry {
-            Entry::Window(record) if record.case == case && record.subject == *subject => {
-                record.median_ns()
-            }
-            Entry::Window(_) | Entry::Rebuilt { .. } | Entry::Trials(_) => None,
-            Entry::Checked { .. } | Entry::Pilot(_) => None,
-        });
-        mean_log(windows).exp()
+        mean_log(windows_of(entries, case, subject).filter_map(WindowRecord::median_ns)).exp()
+    };
+    let energy = |case: &str, subject: &Subject| {
+        let all = windows_of(entries, case, subject).filter_map(|record| record.energy_mj);
+        let all: Vec<f64> = all.collect();
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     };
     let case = |case: &super::WeightedCase| CaseTime {
         case: case.case.clone(),
         weight: case.weight,
         candidate_ns: time(&case.case, &Subject::Candidate),
         baseline_ns: time(&case.case, &baseline),
+        candidate_mj: energy(&case.case, &Subject::Candidate),
+        baseline_mj: energy(&case.case, &baseline),
     };
+    let mut notes = said(entries, &|found| match found {
+        Found::Notes { detail } => Some(detail.clone()),
+        Found::Clean | Found::Fails { .. } | Found::Audits { .. } => None,
+        Found::NotAvailable { .. } => None,
+    });
+    notes.extend(ungated(entries).map(str::to_owned));
     Claim {
         cases: protocol.cases.iter().map(case).collect(),
         class: compared_class(protocol, entries),
@@ -322,12 +333,27 @@ fn claim(protocol: &Protocol, entries: &[Entry], against: Against) -> Claim {
             Found::NotAvailable { why } => Some(why.clone()),
             Found::Clean | Found::Fails { .. } | Found::Audits { .. } | Found::Notes { .. } => None,
         }),
-        notes: said(entries, &|found| match found {
-            Found::Notes { detail } => Some(detail.clone()),
-            Found::Clean | Found::Fails { .. } | Found::Audits { .. } => None,
-            Found::NotAvailable { .. } => None,
-        }),
+        notes,
     }
+}
+
+/// What must be said of rounds that no gate held.
+fn ungated(entries: &[Entry]) -> Option<&'static str> {
+    let any = entries.iter().any(|entry| matches!(entry, Entry::Window(it) if it.ungated));
+    any.then_some("ungated: the host's delays are in the times of both sides")
+}
+
+fn windows_of<'a>(
+    entries: &'a [Entry],
+    case: &'a str,
+    subject: &'a Subject,
+) -> impl Iterator<Item = &'a WindowRecord> {
+    entries.iter().filter_map(move |entry| match entry {
+        Entry::Window(record) => {
+            (record.case == case && record.subject == *subject).then_some(record)
+        }
+        Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Checked { .. } | Entry::Pilot(_) => None,
+    })
 }
 
 fn said(entries: &[Entry], what: &dyn Fn(&Found) -> Option<String>) -> Vec<String> {
@@ -366,7 +392,10 @@ fn cause(
         };
     };
     let interval = fastest.interval;
-    let against = format!("{} against {}", interval.describe(), fastest.baseline);
+    let mut against = format!("{} against {}", interval.describe(), fastest.baseline);
+    if let Some(ungated) = ungated(entries) {
+        against = format!("{against}; {ungated}");
+    }
     match comparison {
         Comparison::Faster => String::new(),
         Comparison::Same => format!("as fast within 3 %: {against}"),

@@ -186,7 +186,10 @@ fn name_of(subject: &Subject) -> String {
 
 fn time_of(record: &WindowRecord) -> String {
     match &record.timed {
-        Timed::Measured { cold, .. } => format!("{} µs", microseconds(cold.median_ns)),
+        Timed::Measured { cold, .. } => {
+            let how = if record.ungated { " ungated" } else { "" };
+            format!("{} µs{how}", microseconds(cold.median_ns))
+        }
         Timed::Void(why) => format!("void, {why}"),
         Timed::Failed(verdict) => verdict.to_string(),
         Timed::NotAvailable(why) => format!("not available: {why}"),
