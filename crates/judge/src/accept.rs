@@ -98,7 +98,7 @@ impl Judge {
                 self.trials_entry(evaluation, group, cancel)
             }
             Step::Check(check) => {
-                let found = self.check(evaluation, *check, cancel)?;
+                let found = self.check(evaluation, *check, entries, cancel)?;
                 Ok(Entry::Checked { check: *check, found })
             }
             Step::Pilot { case, baseline } => {
@@ -192,9 +192,10 @@ impl Judge {
         &self,
         evaluation: &Evaluation<'_>,
         check: Check,
+        entries: &[Entry],
         cancel: &CancelFlag,
     ) -> Result<Found, JudgeError> {
-        let found = self.look(evaluation, check, cancel);
+        let found = self.look(evaluation, check, entries, cancel);
         match found {
             // What cannot be looked at here is said, and nothing more.
             Err(JudgeError::NotAvailable(why)) => Ok(Found::NotAvailable { why }),

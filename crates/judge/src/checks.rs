@@ -1,6 +1,6 @@
 //! What an acceptance looks at besides outputs and times.
 
-use pipeline::acceptance::{Check, Found, Timed};
+use pipeline::acceptance::{Check, Entry, Found, Timed};
 use pipeline::defence::Defence;
 use pipeline::inputs::{Distribution, MasterSeed, Poison};
 use pipeline::launch::{ResolvedPlan, ResolvedStep};
@@ -30,7 +30,7 @@ impl Judge {
             checks.push(Check::Simulator);
         }
         if self.config.gpus.is_some() && policy.has(Defence::G) {
-            checks.extend([Check::CallHistory, Check::Eviction]);
+            checks.extend([Check::CallHistory, Check::Eviction, Check::ProfilerClock]);
         }
         if evaluation.candidate.plan.kernels().count() > 1 && policy.has(Defence::G) {
             checks.push(Check::DeadSteps);
@@ -38,11 +38,12 @@ impl Judge {
         checks
     }
 
-    /// Looks at one thing.
+    /// Looks at one thing, after these entries.
     pub(crate) fn look(
         &self,
         evaluation: &Evaluation<'_>,
         check: Check,
+        entries: &[Entry],
         cancel: &CancelFlag,
     ) -> Result<Found, JudgeError> {
         match check {
@@ -54,6 +55,7 @@ impl Judge {
             Check::Simulator => self.on_simulator(evaluation, cancel),
             Check::CallHistory => self.call_history(evaluation, cancel),
             Check::Eviction => self.eviction(evaluation, cancel),
+            Check::ProfilerClock => self.profiler_clock(evaluation, entries, cancel),
         }
     }
 

@@ -27,10 +27,12 @@ mod input_digest;
 mod limits;
 mod on_card;
 mod policy;
+mod profiler;
 mod promote;
 mod reference;
 mod sanitizer;
 mod simulate;
+mod tools;
 mod trials;
 mod windows;
 
@@ -54,6 +56,7 @@ use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
 use pipeline::inputs::{GENERATOR_VERSION, MasterSeed};
 pub use policy::JudgePolicy;
+pub use profiler::{profiler_times, profiler_words};
 pub use promote::Promoted;
 pub use reference::{GoldenDeviation, GoldenReport};
 pub use sandbox::CancelFlag;
@@ -61,6 +64,7 @@ use sandbox::Memfd;
 pub use sanitizer::{Sanitized, Sanitizer};
 pub use simulate::outputs::{Cause, Difference, Differences, SimulatedOutput};
 pub use simulate::{Content, Simulation, SimulationReport, Tensor};
+pub use tools::find_tool;
 pub use windows::Paired;
 
 /// How long the kernels of one run of a candidate may take on a GPU, in milliseconds.

@@ -3,7 +3,7 @@
 //! One small public case, outputs not compared: only what the tool says counts. The child is started
 //! by a process of the tool's, with its libraries, threads and descriptors: see [`sandbox::WATCHED`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pipeline::acceptance::Found;
 use pipeline::inputs::{Distribution, MasterSeed};
@@ -16,16 +16,15 @@ use crate::children::{Call, ChildEnd};
 use crate::compared::Bulk;
 use crate::evaluate::Evaluation;
 use crate::headline::Headline;
-use crate::limits::SANITIZER_LIMITS;
+use crate::limits::WATCHED_LIMITS;
 use crate::reference::{Whose, image_memfds};
+use crate::tools::{find_tool, watched_environment};
 use crate::{Judge, JudgeError};
 
 /// The exit code that the tool is told to end with when it found something.
 const FOUND: &str = "86";
 /// Findings that are printed; all are counted.
 const PRINTED: &str = "8";
-/// Where a tool's own scripts find the programs that they need.
-const TOOL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// One of the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,13 +107,12 @@ impl Judge {
         let lease = lease.ok_or_else(|| JudgeError::NotAvailable("no GPU".to_owned()))?;
         request.device = self.device_choice(Some(&lease), Whose::Reference);
         let watched_by = command_line(&sanitizer, tool);
-        let mut environment = lease.environment();
-        environment.push(("PATH".to_owned(), TOOL_PATH.to_owned()));
+        let environment = watched_environment(lease.environment());
         let call = Call {
             program: &self.config.program,
             watched_by: &watched_by,
             kind: ChildKind::Candidate,
-            limits: &SANITIZER_LIMITS,
+            limits: &WATCHED_LIMITS,
             environment: &environment,
         };
         let (end, said) = call.perform_told::<_, RunReport>(&request, &bulk.0, cancel)?;
@@ -166,14 +164,6 @@ fn found(end: ChildEnd<RunReport>, said: &str, reason: Reason) -> Found {
 
 fn is_clean(summary: &str) -> bool {
     summary.contains(" 0 errors") || summary.contains(" 0 hazards")
-}
-
-/// A tool of the CUDA toolkit: on the path, or where the toolkit is installed by default.
-fn find_tool(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/local/cuda/bin")]);
-    let mut found = folders.map(|folder| folder.join(name));
-    found.find(|path: &PathBuf| Path::is_file(path))
 }
 
 #[cfg(test)]

@@ -182,6 +182,22 @@ impl Window {
 }
 
 impl Window {
+    /// Cold calls for a profiler, which waits for each launch: nothing holds the stream, and one
+    /// call warms up.
+    #[must_use]
+    pub fn profiled(bytes: u64, l2_bytes: u64, key: [u64; 2], calls: u32) -> Self {
+        let short = Self::search(bytes, l2_bytes, key).without_gate();
+        let sets = short.sets;
+        Self {
+            warm_up_ms: 0,
+            budget_ms: u32::MAX,
+            samples_min: 1,
+            cold_samples: (0..calls).map(|at| SampleSpec { set: at % sets, content: 0 }).collect(),
+            warm_samples: 0,
+            ..short
+        }
+    }
+
     /// The same with nothing that holds the stream: the host's delays are in the times then.
     #[must_use]
     pub fn without_gate(mut self) -> Self {

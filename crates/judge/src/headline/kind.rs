@@ -21,13 +21,25 @@ pub(crate) enum WindowKind {
     History,
     /// Every buffer set is used once.
     Untouched,
+    /// So many calls under a profiler, whose outputs nobody compares.
+    Profiled { calls: u32 },
 }
 
 impl WindowKind {
+    /// True where outputs are held against a reference.
+    pub(super) fn is_compared(self) -> bool {
+        match self {
+            Self::Search | Self::Accept { .. } | Self::Paired => true,
+            Self::History | Self::Untouched => true,
+            Self::Profiled { .. } => false,
+        }
+    }
+
     /// Which window of an acceptance it is: each draws its own places and hash key.
     pub(super) fn number(self) -> u64 {
         match self {
-            Self::Search | Self::Paired | Self::History | Self::Untouched => 0,
+            Self::Search | Self::Paired | Self::History => 0,
+            Self::Untouched | Self::Profiled { .. } => 0,
             Self::Accept { number, .. } => number,
         }
     }
@@ -47,6 +59,7 @@ impl WindowKind {
             }
             Self::History => Window::history(key, HISTORY_CALLS),
             Self::Untouched => Window::untouched(set_bytes, l2_bytes, key),
+            Self::Profiled { calls } => Window::profiled(set_bytes, l2_bytes, key, calls),
         }
     }
 }

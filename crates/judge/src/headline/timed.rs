@@ -24,7 +24,7 @@ use super::kind::{WindowKind, scratch};
 use super::slots::{CheckedSlot, Ranked};
 use super::{Concluded, Headline};
 use crate::baseline::timed::Ground;
-use crate::cases::{CaseData, Tensors, is_weight, output_sizes};
+use crate::cases::{CaseData, Tensors, is_weight, output_sizes, uncompared};
 use crate::compared::{Checks, Compared, verify_items};
 use crate::decide::run_failure;
 use crate::evaluate::Evaluation;
@@ -74,8 +74,12 @@ impl Judge {
         }
         let master = evaluation.seed.master(&case.name, evaluation.index);
         let content = |distribution| {
-            let data =
-                self.case_data(evaluation.task, &case.dims, distribution, &master, cancel)?;
+            let data = match kind.is_compared() {
+                true => {
+                    self.case_data(evaluation.task, &case.dims, distribution, &master, cancel)?
+                }
+                false => uncompared(evaluation.task, case, distribution, &master)?,
+            };
             Ok::<_, JudgeError>((distribution, data))
         };
         let [first, second] = self.search_pair(evaluation);

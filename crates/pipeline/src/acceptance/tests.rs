@@ -151,6 +151,24 @@ fn one_ungated_baseline_in_the_rounds_makes_everybody_ungated_and_is_told() {
     assert!(conclude(&protocol, &slower).cause.contains("ungated"));
 }
 
+#[test]
+fn the_profiler_looks_at_the_rounds_when_they_are_over() {
+    let checks = vec![Check::ProfilerClock, Check::Memcheck];
+    let protocol = Protocol { checks, ..protocol() };
+    let apart = Found::Audits { detail: "100 µs by events, 80 µs by ncu".to_owned() };
+    let entries = play(&protocol, 800.0, &|_, entry| {
+        if let Entry::Checked { check: Check::ProfilerClock, found } = entry {
+            *found = apart.clone();
+        }
+    });
+    let last = entries.last().unwrap();
+    assert!(matches!(last, Entry::Checked { check: Check::ProfilerClock, .. }), "{last:?}");
+    let conclusion = conclude(&protocol, &entries);
+    assert_eq!(conclusion.comparison, Some(Comparison::Suspect(Suspicion::Audit)));
+    assert!(conclusion.cause.contains("80 µs by ncu"), "{}", conclusion.cause);
+    assert!(reviewed(&protocol, &entries, "the clocks were looked at").is_some());
+}
+
 fn windows(entries: &[Entry]) -> Vec<&WindowRecord> {
     let mut found = Vec::new();
     for entry in entries {

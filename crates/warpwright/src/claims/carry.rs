@@ -156,8 +156,9 @@ fn round_line(protocol: &Protocol, entries: &[Entry], last: &WindowRecord) -> Op
     }
     let next_round = match next_step(protocol, entries) {
         Step::Window { round, .. } => round,
-        Step::Done => last.round + 1,
-        Step::Rebuild | Step::Trials(_) | Step::Check(_) | Step::Pilot { .. } => return None,
+        // What is checked now looks at the rounds, which are over.
+        Step::Done | Step::Check(_) => last.round + 1,
+        Step::Rebuild | Step::Trials(_) | Step::Pilot { .. } => return None,
     };
     if next_round == last.round {
         return None;
