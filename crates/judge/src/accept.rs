@@ -159,24 +159,11 @@ impl Judge {
         // Energy is a second number beside the times, which one round gives.
         let (energy, gated) = (place.round == 1, place.gated);
         let kind = WindowKind::Accept { baseline_ns, number, energy, gated };
-        let mut record = WindowRecord {
-            case: place.case.to_owned(),
-            subject: subject.clone(),
-            round: place.round,
-            position: place.position,
-            timed: Timed::Void(String::new()),
-            gpu: None,
-            flags_before: Vec::new(),
-            flags_after: Vec::new(),
-            versions: Vec::new(),
-            error: None,
-            steady: Vec::new(),
-            ungated: !place.gated,
-            energy_mj: None,
-        };
+        let begun = WindowRecord::begun(place.case, subject.clone(), place.round, place.position);
+        let mut record = WindowRecord { ungated: !place.gated, ..begun };
         match subject {
             Subject::Candidate => {
-                let TimedWindow { timed, gpu, energy_mj } =
+                let TimedWindow { timed, gpu, energy_mj, .. } =
                     self.time_window(evaluation, case, kind, cancel)?;
                 (record.timed, record.gpu, record.energy_mj) = (timed, gpu, energy_mj);
             }
@@ -256,29 +243,17 @@ mod tests {
             ungated: at < ungated,
             hash: [0; 2],
         };
-        WindowRecord {
-            case: "headline".to_owned(),
-            subject: Subject::Candidate,
-            round: 0,
-            position: 0,
-            timed,
-            gpu: Some(GpuRecord {
-                uuid: String::new(),
-                driver: String::new(),
-                before: None,
-                after: None,
-                cold: (0..50).map(sample).collect(),
-                warm: Vec::new(),
-                cost: Vec::new(),
-            }),
-            flags_before: Vec::new(),
-            flags_after: Vec::new(),
-            versions: Vec::new(),
-            error: None,
-            steady: Vec::new(),
-            ungated: false,
-            energy_mj: None,
-        }
+        let gpu = GpuRecord {
+            uuid: String::new(),
+            driver: String::new(),
+            before: None,
+            after: None,
+            cold: (0..50).map(sample).collect(),
+            warm: Vec::new(),
+            cost: Vec::new(),
+        };
+        let begun = WindowRecord::begun("headline", Subject::Candidate, 0, 0);
+        WindowRecord { timed, gpu: Some(gpu), ..begun }
     }
 
     #[test]

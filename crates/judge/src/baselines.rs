@@ -24,9 +24,9 @@ use crate::limits::BASELINE_DEADLINE;
 use crate::{Judge, JudgeError};
 
 /// What performing a baseline's window gave.
-struct Performed {
+pub(crate) struct Performed {
     /// Why there is none, where there is none.
-    window: Result<WindowResult, String>,
+    pub(crate) window: Result<WindowResult, String>,
     sheet: Option<HardwareSheet>,
 }
 
@@ -152,7 +152,7 @@ impl Judge {
         Ok(())
     }
 
-    fn perform_vendor(
+    pub(crate) fn perform_vendor(
         &self,
         ground: &Ground<'_>,
         baseline: &BaselineId,
@@ -167,7 +167,7 @@ impl Judge {
         Ok(Performed { window, sheet })
     }
 
-    fn perform_python(
+    pub(crate) fn perform_python(
         &self,
         ground: &Ground<'_>,
         baseline: &BaselineId,

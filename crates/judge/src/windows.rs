@@ -3,7 +3,7 @@
 use pipeline::acceptance::Timed;
 use pipeline::comparison::{Compared, Confidence, Suspicion, compare};
 use pipeline::limits::ROUNDS_MAX;
-use pipeline::report::{CaseStatus, GpuRecord, PartCost};
+use pipeline::report::{CaseReport, CaseStatus, GpuRecord, PartCost};
 use pipeline::task::spec::Case;
 use pipeline::verdict::Verdict;
 use sandbox::CancelFlag;
@@ -21,6 +21,8 @@ pub(crate) struct TimedWindow {
     pub(crate) gpu: Option<GpuRecord>,
     /// Of one call in millijoules, where it was counted.
     pub(crate) energy_mj: Option<f64>,
+    /// What the comparison found on each content; empty where nothing ran.
+    pub(crate) cases: Vec<CaseReport>,
 }
 
 /// What two kernels' rounds gave.
@@ -42,11 +44,11 @@ impl Paired {
 
 impl TimedWindow {
     fn void(why: &str) -> Self {
-        Self::without_energy(Timed::Void(why.to_owned()), None)
+        Self::untold(Timed::Void(why.to_owned()), None)
     }
 
-    fn without_energy(timed: Timed, gpu: Option<GpuRecord>) -> Self {
-        Self { timed, gpu, energy_mj: None }
+    fn untold(timed: Timed, gpu: Option<GpuRecord>) -> Self {
+        Self { timed, gpu, energy_mj: None, cases: Vec::new() }
     }
 
     pub(crate) fn median_ns(&self) -> Option<f64> {
@@ -156,12 +158,12 @@ impl Judge {
         let report = match ran.report {
             Ok(report) => report,
             Err((verdict, _)) => {
-                return Ok(TimedWindow::without_energy(Timed::Failed(verdict), gpu));
+                return Ok(TimedWindow::untold(Timed::Failed(verdict), gpu));
             }
         };
         let Some(window) = &report.window else {
             let timed = Timed::Void("it was not timed".to_owned());
-            return Ok(TimedWindow::without_energy(timed, gpu));
+            return Ok(TimedWindow::untold(timed, gpu));
         };
         let mut checks = self.verify(evaluation, &[], &headline, &report, cancel)?;
         let of_window = checks.split_off_window(&[], &report);
@@ -173,7 +175,7 @@ impl Judge {
             note_window(gpu, window);
         }
         let timed = if failed { failed_window(verdict) } else { timed_of(ranked) };
-        Ok(TimedWindow { timed, gpu, energy_mj })
+        Ok(TimedWindow { timed, gpu, energy_mj, cases })
     }
 }
 

@@ -199,6 +199,26 @@ pub enum Timed {
 }
 
 impl WindowRecord {
+    /// A window of which nothing is known yet: void until it is.
+    #[must_use]
+    pub fn begun(case: &str, subject: Subject, round: u32, position: u32) -> Self {
+        Self {
+            case: case.to_owned(),
+            subject,
+            round,
+            position,
+            timed: Timed::Void(String::new()),
+            gpu: None,
+            flags_before: Vec::new(),
+            flags_after: Vec::new(),
+            versions: Vec::new(),
+            error: None,
+            steady: Vec::new(),
+            ungated: false,
+            energy_mj: None,
+        }
+    }
+
     /// The median with a cold cache, in nanoseconds.
     #[must_use]
     pub fn median_ns(&self) -> Option<f64> {

@@ -50,6 +50,9 @@ impl Inside {
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
         }
         rustix::thread::set_no_new_privs(true).map_err(failed)?;
+        if is_watched() {
+            eprintln!("the watched child: it begins");
+        }
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         rustix::process::setrlimit(Resource::Core, none).map_err(failed)?;
         // SAFETY: this is the first call in a process of one thread that was started as a child, so
@@ -167,6 +170,7 @@ pub fn serve(kind: &str, handler: fn(ChildKind, Inside) -> u8) -> ! {
         }
     };
     if is_watched() {
+        eprintln!("the watched child: it ends with code {code}");
         std::process::exit(i32::from(code));
     }
     // SAFETY: it takes a number and does not return; nothing of ours needs an exit handler.

@@ -6,6 +6,7 @@
 //! there. Start at [`PARTS`]; nothing here decides what a kernel is, the judge does.
 
 mod baselines;
+mod calibration;
 mod catalogue;
 mod clock;
 mod cost;
@@ -51,7 +52,7 @@ pub(crate) struct Part {
 }
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [Part; 16] = [
+pub(crate) const PARTS: [Part; 17] = [
     Part {
         name: "hardware",
         about: "what each card is and can do",
@@ -129,6 +130,12 @@ pub(crate) const PARTS: [Part; 16] = [
         about: "PyTorch's times depend on the flags that were asked for, not on what ran before",
         simulated: false,
         run: baselines::fairness,
+    },
+    Part {
+        name: "calibration",
+        about: "naive kernels, PyTorch and cuBLAS against the gates: strict inside, TF32 outside",
+        simulated: false,
+        run: calibration::run,
     },
     Part {
         name: "sanitizer",

@@ -130,21 +130,9 @@ fn plans_whose_calls_the_profiler_cannot_see_whole_are_left_out() {
 fn window(subject: Subject, ns: Option<f64>, ungated: bool) -> Entry {
     let spread = |ns| Spread { median_ns: ns, p10_ns: ns, p90_ns: ns, samples: 50, dropped: 0 };
     let measured = |ns| Timed::Measured { cold: spread(ns), warm: None, suspicion: None };
-    Entry::Window(WindowRecord {
-        case: "headline".to_owned(),
-        subject,
-        round: 1,
-        position: 0,
-        timed: ns.map_or_else(|| Timed::Void("disturbed".to_owned()), measured),
-        gpu: None,
-        flags_before: Vec::new(),
-        flags_after: Vec::new(),
-        versions: Vec::new(),
-        error: None,
-        steady: Vec::new(),
-        ungated,
-        energy_mj: None,
-    })
+    let begun = WindowRecord::begun("headline", subject, 1, 0);
+    let timed = ns.map_or_else(|| Timed::Void("disturbed".to_owned()), measured);
+    Entry::Window(WindowRecord { timed, ungated, ..begun })
 }
 
 #[test]

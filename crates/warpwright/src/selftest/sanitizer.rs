@@ -1,22 +1,26 @@
 //! compute-sanitizer over the confined child: what it must find, and what it must not.
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use judge::{CancelFlag, Evaluation, Sanitized, Sanitizer};
+use judge::{CancelFlag, Evaluation, Judge, Sanitized, Sanitizer, find_tool};
 use pipeline::acceptance;
 use pipeline::limits::capped;
 
-use super::{Bench, Found, Shipped, Status, head_line};
+use super::{Bench, Found, Shipped, Status, clock, head_line};
 use crate::embedded;
 
 /// What is quoted of a tool, in bytes.
 const SAID_BYTES_MAX: usize = 2_000;
+/// How long a process that is not confined may take under the tool.
+const UNCONFINED_SECONDS: &str = "150";
 
 pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let judge = Arc::clone(&bench.judge);
     let seed = bench.seed;
     let cancel = CancelFlag::default();
+    bench.item("this program, not confined", |_| unconfined(&judge, &cancel))?;
     for (name, reply) in embedded::selftest_sanitizer() {
         let shipped = Shipped::new(&head_line(&reply, "task:"), &reply)?;
         for tool in tools(&reply) {
@@ -31,6 +35,32 @@ pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The workload of the part `clock` under memcheck: whether the tool works here at all.
+fn unconfined(judge: &Judge, cancel: &CancelFlag) -> anyhow::Result<Found> {
+    let Some(sanitizer) = find_tool("compute-sanitizer") else {
+        return Ok(Found::not_available("there is no compute-sanitizer"));
+    };
+    let folder = tempfile::tempdir()?;
+    let harness = folder.path().join("harness.cubin");
+    std::fs::write(&harness, judge.harness_cubin(cancel)?)?;
+    let words = clock::workload(&std::env::current_exe()?, &harness, "ungated");
+    let output = judge.with_gpu(cancel, |sheet| {
+        Command::new("timeout")
+            .args(["--signal=KILL", UNCONFINED_SECONDS])
+            .arg(sanitizer)
+            .args(["--tool", "memcheck", "--print-limit", "8"])
+            .args(words)
+            .env("CUDA_VISIBLE_DEVICES", &sheet.uuid)
+            .stdin(Stdio::null())
+            .output()
+    })??;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let of_tool = said.lines().filter(|line| line.starts_with("=========")).collect::<Vec<_>>();
+    let of_tool = of_tool.join(" ");
+    let clean = of_tool.contains("ERROR SUMMARY: 0 errors");
+    Ok(Found::new(clean).with("said", capped(&of_tool, SAID_BYTES_MAX)))
 }
 
 fn tools(reply: &str) -> Vec<Sanitizer> {
