@@ -36,7 +36,7 @@ pub use info::{GpuInfo, list};
 pub use nvml::{GpuState, state};
 pub use placement::Placement;
 pub use timer::{TimedSample, Timer};
-pub use vendor::{Blas, Gemm, GemmTypes};
+pub use vendor::{Blas, Fp8Gemm, Gemm, GemmTypes};
 pub use workload::{CLOCK_SERIES, ClockSeries, clock_series};
 
 /// Why CUDA could not be used, or what it answered.

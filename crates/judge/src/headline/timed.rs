@@ -331,7 +331,7 @@ impl TimedHeadline<'_> {
         let facts = evaluation.build.facts.as_ref();
         let mma_types = facts.map_or(&[][..], |facts| &facts.mma_types);
         let floor = sheet.floor(&evaluation.task.spec, self.case, class, mma_types);
-        let (Some(floor), Some(ceilings)) = (floor, sheet.ceilings) else {
+        let (Some(floor), Some(ceilings)) = (floor, &sheet.ceilings) else {
             return Ranked::Void("the card's ceilings are not known".to_owned());
         };
         let measured = Measured {
