@@ -1,7 +1,7 @@
 //! How exact kernels and libraries are, held against the gates of a precision class.
 //!
-//! They go through the very windows of an acceptance and the very comparison; only the class may be
-//! another one, to see whether its gates tell classes apart. Nothing here decides about a candidate.
+//! They go through the very windows of an acceptance and the very comparison; only the class may
+//! be another one, to see whether its gates tell classes apart. No candidate is decided about here.
 
 use pipeline::acceptance::{Subject, Timed, WindowRecord};
 use pipeline::baseline::{BaselineId, BaselineKind};

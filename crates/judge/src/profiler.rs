@@ -13,19 +13,16 @@ use pipeline::limits::{MESSAGE_BYTES_MAX, SHORT_TIME_NS, capped};
 use pipeline::report::microseconds;
 use pipeline::task::spec::Case;
 use pipeline::timing::median;
-use sandbox::wire::RunReport;
-use sandbox::{CancelFlag, ChildKind};
+use sandbox::CancelFlag;
 
-use crate::children::{Call, ChildEnd};
 use crate::compared::Bulk;
 use crate::evaluate::Evaluation;
 use crate::headline::{Headline, WindowKind};
 use crate::limits::{
     LAUNCH_GAP_NS, PROFILED_CALLS, PROFILED_CALLS_MIN, PROFILED_LAUNCHES_MAX, PROFILER_TOLERANCE,
-    WATCHED_LIMITS,
 };
-use crate::reference::{Whose, image_memfds};
-use crate::tools::{find_tool, watched_environment};
+use crate::reference::image_memfds;
+use crate::tools::find_tool;
 use crate::{Judge, JudgeError, RunSeed};
 
 /// What is read of the profiler.
@@ -135,27 +132,13 @@ impl Judge {
         }
         let image = image_memfds(known.build)?;
         let mut bulk = Bulk(image.iter().collect());
-        let mut request = self.run_request(&known, facts, &[], &headline, &mut bulk);
+        let request = self.run_request(&known, facts, &[], &headline, &mut bulk);
         let Bulk(mut bulk) = bulk;
         bulk.extend(headline.bulk());
-        let lease = self.lease(cancel)?;
-        let lease = lease.ok_or_else(|| JudgeError::NotAvailable("no GPU".to_owned()))?;
-        request.device = self.device_choice(Some(&lease), Whose::Reference);
         // The child has no standard output; the profiler's own goes where the judge reads.
         let to_stderr = ["--log-file", "stderr"].map(str::to_owned);
         let watched_by: Vec<String> = words.iter().cloned().chain(to_stderr).collect();
-        let environment = watched_environment(lease.environment());
-        let call = Call {
-            program: &self.config.program,
-            watched_by: &watched_by,
-            kind: ChildKind::Candidate,
-            limits: &WATCHED_LIMITS,
-            environment: &environment,
-        };
-        let (end, said) = call.perform_told::<_, RunReport>(&request, &bulk, cancel)?;
-        if !matches!(end, ChildEnd::Reported(_)) {
-            self.check_health(&lease, cancel)?;
-        }
+        let (_, said) = self.perform_watched(request, &bulk, &watched_by, cancel)?;
         Ok(Ok(said))
     }
 }
@@ -204,7 +187,7 @@ fn profiled_kernels(facts: &BuildFacts, plan: &ResolvedPlan) -> Result<Vec<Strin
 /// The median duration of a call of so many launches. The first call only warms up.
 fn per_call_ns(launch_ns: &[f64], launches: usize) -> Option<f64> {
     let launches = launches.max(1);
-    if launch_ns.len() % launches != 0 {
+    if !launch_ns.len().is_multiple_of(launches) {
         return None;
     }
     let calls: Vec<f64> = launch_ns.chunks_exact(launches).map(|call| call.iter().sum()).collect();

@@ -1,7 +1,8 @@
 //! compute-sanitizer over the candidate's own child, where the machine has it.
 //!
-//! One small public case, outputs not compared: only what the tool says counts. The child is started
-//! by a process of the tool's, with its libraries, threads and descriptors: see [`sandbox::WATCHED`].
+//! One small public case, outputs not compared: only what the tool says counts. The child is
+//! started by a process of the tool's, with its libraries, threads and descriptors: see
+//! [`sandbox::WATCHED`].
 
 use std::path::Path;
 
@@ -9,16 +10,15 @@ use pipeline::acceptance::Found;
 use pipeline::inputs::{Distribution, MasterSeed};
 use pipeline::limits::{MESSAGE_BYTES_MAX, capped};
 use pipeline::verdict::Reason;
+use sandbox::CancelFlag;
 use sandbox::wire::RunReport;
-use sandbox::{CancelFlag, ChildKind};
 
-use crate::children::{Call, ChildEnd};
+use crate::children::ChildEnd;
 use crate::compared::Bulk;
 use crate::evaluate::Evaluation;
 use crate::headline::Headline;
-use crate::limits::WATCHED_LIMITS;
-use crate::reference::{Whose, image_memfds};
-use crate::tools::{find_tool, watched_environment};
+use crate::reference::image_memfds;
+use crate::tools::find_tool;
 use crate::{Judge, JudgeError};
 
 /// The exit code that the tool is told to end with when it found something.
@@ -102,23 +102,9 @@ impl Judge {
         let trials = self.prepare_trials(evaluation, runs.specs, cancel)?;
         let image = image_memfds(evaluation.build)?;
         let mut bulk = Bulk(image.iter().collect());
-        let mut request = self.run_request(evaluation, facts, &trials, &Headline::Left, &mut bulk);
-        let lease = self.lease(cancel)?;
-        let lease = lease.ok_or_else(|| JudgeError::NotAvailable("no GPU".to_owned()))?;
-        request.device = self.device_choice(Some(&lease), Whose::Reference);
-        let watched_by = command_line(&sanitizer, tool);
-        let environment = watched_environment(lease.environment());
-        let call = Call {
-            program: &self.config.program,
-            watched_by: &watched_by,
-            kind: ChildKind::Candidate,
-            limits: &WATCHED_LIMITS,
-            environment: &environment,
-        };
-        let (end, said) = call.perform_told::<_, RunReport>(&request, &bulk.0, cancel)?;
-        if !matches!(end, ChildEnd::Reported(_)) {
-            self.check_health(&lease, cancel)?;
-        }
+        let request = self.run_request(evaluation, facts, &trials, &Headline::Left, &mut bulk);
+        let words = command_line(&sanitizer, tool);
+        let (end, said) = self.perform_watched(request, &bulk.0, &words, cancel)?;
         Ok(Sanitized { found: found(end, &said, tool.reason()), said })
     }
 }
@@ -140,7 +126,7 @@ fn command_line(sanitizer: &Path, tool: Sanitizer) -> Vec<String> {
 /// The tool's own count decides, of each process; without one it did not come to its end.
 fn found(end: ChildEnd<RunReport>, said: &str, reason: Reason) -> Found {
     let mut summaries = said.lines().filter(|line| line.contains("SUMMARY:"));
-    let last = summaries.clone().last();
+    let last = summaries.clone().next_back();
     let summary = summaries.find(|summary| !is_clean(summary)).or(last);
     let how = match end {
         ChildEnd::Reported(_) => "it ended".to_owned(),

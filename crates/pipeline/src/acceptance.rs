@@ -4,6 +4,7 @@
 //! from the list what comes next, [`conclude`] what it means. So an acceptance that was interrupted
 //! goes on where it stopped. Nothing here runs anything; the judge performs the steps.
 
+mod claim;
 mod conclusion;
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ pub fn per_call_mj(readings: &[Reading], least_ms: f64) -> Option<f64> {
     let steps = readings.windows(2).filter(|pair| pair[0].counter_mj != pair[1].counter_mj);
     let mut steps = steps.map(|pair| pair[1]);
     let first = steps.next()?;
-    let last = steps.last()?;
+    let last = steps.next_back()?;
     let calls = last.calls.checked_sub(first.calls).filter(|calls| *calls > 0)?;
     let spent_mj = last.counter_mj.checked_sub(first.counter_mj)?;
     let long_enough = last.elapsed_ms - first.elapsed_ms >= least_ms;

@@ -128,10 +128,6 @@ fn fp32_lanes(compute: (u32, u32)) -> i64 {
     }
 }
 
-fn capped_why(why: &String) -> String {
-    capped(why, MESSAGE_BYTES_MAX)
-}
-
 fn ceilings(found: &cuda::Ceilings) -> Ceilings {
     let rate = |rate: &cuda::Rate| Rate {
         median: rate.median,
@@ -155,8 +151,8 @@ fn ceilings(found: &cuda::Ceilings) -> Ceilings {
             tf32: rate(&gemm.tf32),
             fp16: rate(&gemm.fp16),
             bf16: rate(&gemm.bf16),
-            int8: gemm.int8.as_ref().map(rate).map_err(capped_why),
-            fp8: gemm.fp8.as_ref().map(rate).map_err(capped_why),
+            int8: gemm.int8.as_ref().map(rate).map_err(|why| capped(why, MESSAGE_BYTES_MAX)),
+            fp8: gemm.fp8.as_ref().map(rate).map_err(|why| capped(why, MESSAGE_BYTES_MAX)),
         }),
     }
 }

@@ -54,8 +54,9 @@ pub const EXIT_NOT_AVAILABLE: u8 = 71;
 /// The child is `program __child KIND` with an empty working directory, only the given
 /// environment, no standard streams, and only the descriptors of the protocol. Its limits are set
 /// before it receives the request, so it cannot run foreign code without them (one that is watched
-/// inherits those of its watcher). A grandchild that leaves the process group survives; it cannot delay this call beyond the deadline. The child is
-/// killed by the kernel when the calling thread ends, so call this from a thread that waits for it.
+/// inherits those of its watcher). A grandchild that leaves the process group survives; it cannot
+/// delay this call beyond the deadline. The child is killed by the kernel when the calling thread
+/// ends, so call this from a thread that waits for it.
 ///
 /// # Errors
 ///

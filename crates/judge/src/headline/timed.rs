@@ -74,11 +74,10 @@ impl Judge {
         }
         let master = evaluation.seed.master(&case.name, evaluation.index);
         let content = |distribution| {
+            let (task, dims) = (evaluation.task, &case.dims);
             let data = match kind.is_compared() {
-                true => {
-                    self.case_data(evaluation.task, &case.dims, distribution, &master, cancel)?
-                }
-                false => uncompared(evaluation.task, case, distribution, &master)?,
+                true => self.case_data(task, dims, distribution, &master, cancel)?,
+                false => uncompared(task, case, distribution, &master)?,
             };
             Ok::<_, JudgeError>((distribution, data))
         };

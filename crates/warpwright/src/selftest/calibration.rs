@@ -135,8 +135,8 @@ fn rows(
     Ok(())
 }
 
-/// Strict arithmetic must be inside; TF32 must be outside on normal numbers, and may be inside where
-/// rounding does not show, on small integers.
+/// Strict arithmetic must be inside. TF32 must be outside on normal numbers, and may be inside on
+/// small integers, where rounding does not show.
 fn row(report: &CaseReport, check: &OutputCheck, strict: bool) -> Found {
     let inside = match &report.status {
         CaseStatus::Passed => check.failure.is_none(),

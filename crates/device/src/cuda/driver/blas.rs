@@ -82,16 +82,7 @@ impl Handle {
 
     /// Queues a product.
     pub(in crate::cuda) fn queue(&self, product: &Product) -> Result<(), Refusal> {
-        use sys::cublasComputeType_t as Compute;
-        use sys::cudaDataType_t as Data;
-        let same = |data, compute| (data, data, compute);
-        let (data, result, compute) = match product.types {
-            Types::Fp32 => same(Data::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F),
-            Types::Tf32 => same(Data::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F_FAST_TF32),
-            Types::Fp16 => same(Data::CUDA_R_16F, Compute::CUBLAS_COMPUTE_32F),
-            Types::Bf16 => same(Data::CUDA_R_16BF, Compute::CUBLAS_COMPUTE_32F),
-            Types::Int8 => (Data::CUDA_R_8I, Data::CUDA_R_32I, Compute::CUBLAS_COMPUTE_32I),
-        };
+        let (data, result, compute) = data_types(product.types);
         let operation = |transposed| match transposed {
             true => sys::cublasOperation_t::CUBLAS_OP_T,
             false => sys::cublasOperation_t::CUBLAS_OP_N,
@@ -131,6 +122,22 @@ impl Handle {
             )
         };
         check("cublasGemmEx", code)
+    }
+}
+
+/// Types of the operands, of the result, and of what is computed.
+fn data_types(
+    types: Types,
+) -> (sys::cudaDataType_t, sys::cudaDataType_t, sys::cublasComputeType_t) {
+    use sys::cublasComputeType_t as Compute;
+    use sys::cudaDataType_t as Data;
+    let same = |data, compute| (data, data, compute);
+    match types {
+        Types::Fp32 => same(Data::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F),
+        Types::Tf32 => same(Data::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F_FAST_TF32),
+        Types::Fp16 => same(Data::CUDA_R_16F, Compute::CUBLAS_COMPUTE_32F),
+        Types::Bf16 => same(Data::CUDA_R_16BF, Compute::CUBLAS_COMPUTE_32F),
+        Types::Int8 => (Data::CUDA_R_8I, Data::CUDA_R_32I, Compute::CUBLAS_COMPUTE_32I),
     }
 }
 
