@@ -30,8 +30,8 @@ pub struct Inside {
     report: File,
 }
 
-/// True for a child that another program watches. It has threads of its watcher's, it was started
-/// by one of the watcher's processes, and its watcher must see its end.
+/// True for a child that another program watches. It has threads and descriptors of its watcher's,
+/// it was started by one of the watcher's processes, and its watcher must see its end.
 fn is_watched() -> bool {
     std::env::args_os().nth(3).is_some_and(|word| word == WATCHED)
 }
@@ -46,19 +46,18 @@ impl Inside {
     pub fn begin() -> Result<Inside, SandboxError> {
         be_first()?;
         let failed = |error| SandboxError::system("confine the child", error);
-        if !is_watched() {
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
-        }
         rustix::thread::set_no_new_privs(true).map_err(failed)?;
-        if is_watched() {
-            eprintln!("the watched child: it begins");
-        }
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         rustix::process::setrlimit(Resource::Core, none).map_err(failed)?;
-        // SAFETY: this is the first call in a process of one thread that was started as a child, so
-        // no descriptor besides the standard streams has an owner.
-        unsafe { init_inherited_fds() }
-            .map_err(|error| SandboxError::system("take over the descriptors", error))?;
+        if is_watched() {
+            eprintln!("the watched child: it begins");
+        } else {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
+            // SAFETY: this is the first call in a process of one thread that was started as a
+            // child, so no descriptor besides the standard streams has an owner.
+            unsafe { init_inherited_fds() }
+                .map_err(|error| SandboxError::system("take over the descriptors", error))?;
+        }
         let request = take(REQUEST_FD, OpenOptions::new().read(true))?.into();
         Ok(Inside { request, report: take(REPORT_FD, OpenOptions::new().write(true))?.into() })
     }

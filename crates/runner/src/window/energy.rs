@@ -16,9 +16,8 @@ impl Running<'_> {
     pub(super) fn energy(&mut self) -> Result<Ended, RunnerError> {
         let request = self.work.request;
         let least_ms = request.window.energy_ms;
-        let counter = |uuid| cuda::state(uuid).ok().and_then(|state| state.energy_mj);
         let uuid = self.work.before.uuid;
-        if least_ms == 0 || request.has_variables || counter(uuid).is_none() {
+        if least_ms == 0 || request.has_variables || cuda::energy_mj(uuid).is_none() {
             return Ok(None);
         }
         let launches = (request.plan.steps.len() as u64).max(1);
@@ -31,7 +30,7 @@ impl Running<'_> {
                 return Ok(Some(end));
             }
             calls += batch;
-            let Some(counter_mj) = counter(uuid) else { return Ok(None) };
+            let Some(counter_mj) = cuda::energy_mj(uuid) else { return Ok(None) };
             readings.push(Reading { elapsed_ms: elapsed_ms(), calls, counter_mj });
             self.result.energy_mj = per_call_mj(&readings, f64::from(least_ms));
             if self.result.energy_mj.is_some() {

@@ -50,7 +50,7 @@ fn unconfined(judge: &Judge, cancel: &CancelFlag) -> anyhow::Result<Found> {
         Command::new("timeout")
             .args(["--signal=KILL", UNCONFINED_SECONDS])
             .arg(sanitizer)
-            .args(["--tool", "memcheck", "--print-limit", "8"])
+            .args(["--tool", "memcheck", "--print-limit", "8", "--report-api-errors", "no"])
             .args(words)
             .env("CUDA_VISIBLE_DEVICES", &sheet.uuid)
             .stdin(Stdio::null())
