@@ -33,10 +33,10 @@ pub use device::CudaDevice;
 pub use harness::{HARNESS_ENTRIES, HARNESS_SOURCE};
 pub use health::{health, leave_pattern, scan_for_pattern};
 pub use info::{GpuInfo, list};
-pub use nvml::{GpuState, state};
+pub use nvml::{GpuState, energy_mj, state};
 pub use placement::Placement;
 pub use timer::{TimedSample, Timer};
-pub use vendor::{Blas, Gemm, GemmTypes};
+pub use vendor::{Blas, Fp8Gemm, Gemm, GemmTypes};
 pub use workload::{CLOCK_SERIES, ClockSeries, clock_series};
 
 /// Why CUDA could not be used, or what it answered.

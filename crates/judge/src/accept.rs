@@ -12,12 +12,13 @@ use self::groups::Groups;
 
 use pipeline::acceptance::{
     Check, Entry, Found, LengthError, Protocol, Step, Subject, Timed, TrialsRecord, WeightedCase,
-    WindowRecord,
+    WindowRecord, is_ungated,
 };
 use pipeline::comparison::Confidence;
 use pipeline::inputs::MasterSeed;
 use pipeline::report::GpuRecord;
 use pipeline::task::spec::Case;
+use pipeline::timing::{NoTime, summary};
 use sandbox::CancelFlag;
 
 use crate::evaluate::{Evaluation, HEADLINE};
@@ -105,16 +106,22 @@ impl Judge {
                 self.trials_entry(evaluation, group, cancel)
             }
             Step::Check(check) => {
-                let found = self.check(evaluation, *check, cancel)?;
+                let found = self.check(evaluation, *check, entries, cancel)?;
                 Ok(Entry::Checked { check: *check, found })
             }
             Step::Pilot { case, baseline } => {
                 let subject = Subject::Baseline(baseline.clone());
-                let place = Place { case, round: 0, position: 0 };
+                let place = Place { case, round: 0, position: 0, gated: true };
+                let record = self.window_record(evaluation, &place, &subject, entries, cancel)?;
+                if !waited_for_host(&record) {
+                    return Ok(Entry::Pilot(record));
+                }
+                let place = Place { gated: false, ..place };
                 self.window_record(evaluation, &place, &subject, entries, cancel).map(Entry::Pilot)
             }
             Step::Window { case, round, position, subject } => {
-                let place = Place { case, round: *round, position: *position };
+                let gated = !is_ungated(protocol, entries, case);
+                let place = Place { case, round: *round, position: *position, gated };
                 self.window_record(evaluation, &place, subject, entries, cancel).map(Entry::Window)
             }
             Step::Done => {
@@ -160,26 +167,17 @@ impl Judge {
             why: format!("the task has no case `{}`", place.case),
         })?;
         let number = u64::from(place.round) << 8 | u64::from(place.position);
-        let kind = WindowKind::Accept { baseline_ns: pilot_ns(entries, place.case), number };
-        let mut record = WindowRecord {
-            case: place.case.to_owned(),
-            subject: subject.clone(),
-            round: place.round,
-            position: place.position,
-            timed: Timed::Void(String::new()),
-            gpu: None,
-            flags_before: Vec::new(),
-            flags_after: Vec::new(),
-            versions: Vec::new(),
-            error: None,
-            steady: Vec::new(),
-            energy_mj: None,
-        };
+        let baseline_ns = pilot_ns(entries, place.case);
+        // Energy is a second number beside the times, which one round gives.
+        let (energy, gated) = (place.round == 1, place.gated);
+        let kind = WindowKind::Accept { baseline_ns, number, energy, gated };
+        let begun = WindowRecord::begun(place.case, subject.clone(), place.round, place.position);
+        let mut record = WindowRecord { ungated: !place.gated, ..begun };
         match subject {
             Subject::Candidate => {
-                let TimedWindow { timed, gpu } =
+                let TimedWindow { timed, gpu, energy_mj, .. } =
                     self.time_window(evaluation, case, kind, cancel)?;
-                (record.timed, record.gpu) = (timed, gpu);
+                (record.timed, record.gpu, record.energy_mj) = (timed, gpu, energy_mj);
             }
             Subject::Baseline(baseline) => {
                 self.record_baseline(evaluation, case, baseline, kind, &mut record, cancel)?;
@@ -193,9 +191,10 @@ impl Judge {
         &self,
         evaluation: &Evaluation<'_>,
         check: Check,
+        entries: &[Entry],
         cancel: &CancelFlag,
     ) -> Result<Found, JudgeError> {
-        let found = self.look(evaluation, check, cancel);
+        let found = self.look(evaluation, check, entries, cancel);
         match found {
             // What cannot be looked at here is said, and nothing more.
             Err(JudgeError::NotAvailable(why)) => Ok(Found::NotAvailable { why }),
@@ -209,6 +208,15 @@ struct Place<'a> {
     case: &'a str,
     round: u32,
     position: u32,
+    gated: bool,
+}
+
+/// True for a window that is void because its subject needs longer to queue its work than a gate
+/// waits.
+fn waited_for_host(record: &WindowRecord) -> bool {
+    let samples = record.gpu.as_ref().map_or(&[][..], |gpu| &gpu.cold);
+    let ungated = matches!(summary(samples, 1, 0), Err(NoTime::Ungated { .. }));
+    ungated && matches!(record.timed, Timed::Void(_))
 }
 
 /// How long one call of the fastest baseline takes, by the pilot; 0 before there is one.
@@ -229,4 +237,49 @@ fn steady_states(gpu: &GpuRecord) -> Vec<String> {
     reasons.sort();
     reasons.dedup();
     reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::acceptance::{Subject, Timed, WindowRecord};
+    use pipeline::report::GpuRecord;
+    use pipeline::timing::Sample;
+
+    use super::waited_for_host;
+
+    fn record(ungated: usize, timed: Timed) -> WindowRecord {
+        let sample = |at| Sample {
+            content: 0,
+            elapsed_ns: 1_000,
+            sm_clock_hz: 1.98e9,
+            ungated: at < ungated,
+            hash: [0; 2],
+        };
+        let gpu = GpuRecord {
+            uuid: String::new(),
+            driver: String::new(),
+            before: None,
+            after: None,
+            cold: (0..50).map(sample).collect(),
+            warm: Vec::new(),
+            cost: Vec::new(),
+        };
+        let begun = WindowRecord::begun("headline", Subject::Candidate, 0, 0);
+        WindowRecord { timed, gpu: Some(gpu), ..begun }
+    }
+
+    #[test]
+    fn a_pilot_is_taken_without_a_gate_only_when_the_gate_did_not_hold_it() {
+        let void = || Timed::Void("50 of 50 samples waited for the host".to_owned());
+        for (record, expected) in [
+            (record(50, void()), true),
+            (record(6, void()), true),
+            // A tenth may be dropped; such a window is void for another reason.
+            (record(5, void()), false),
+            (record(50, Timed::NotAvailable("no torch".to_owned())), false),
+            (WindowRecord { gpu: None, ..record(50, void()) }, false),
+        ] {
+            assert_eq!(waited_for_host(&record), expected);
+        }
+    }
 }

@@ -25,9 +25,9 @@ use crate::limits::BASELINE_DEADLINE;
 use crate::{Judge, JudgeError};
 
 /// What performing a baseline's window gave.
-struct Performed {
+pub(crate) struct Performed {
     /// Why there is none, where there is none.
-    window: Result<WindowResult, String>,
+    pub(crate) window: Result<WindowResult, String>,
     sheet: Option<HardwareSheet>,
 }
 
@@ -145,7 +145,7 @@ impl Judge {
         let own =
             Evaluation { candidate: kernel, tunables: &tunables, build: &build, ..*evaluation };
         let found = self.time_window(&own, case, kind, cancel)?;
-        window.gpu = found.gpu;
+        (window.gpu, window.energy_mj) = (found.gpu, found.energy_mj);
         window.timed = match found.timed {
             Timed::Failed(verdict) => Timed::NotAvailable(format!("{verdict}: {}", verdict.detail)),
             other => other,
@@ -153,7 +153,7 @@ impl Judge {
         Ok(())
     }
 
-    fn perform_vendor(
+    pub(crate) fn perform_vendor(
         &self,
         ground: &Ground<'_>,
         baseline: &BaselineId,
@@ -168,7 +168,7 @@ impl Judge {
         Ok(Performed { window, sheet })
     }
 
-    fn perform_python(
+    pub(crate) fn perform_python(
         &self,
         ground: &Ground<'_>,
         baseline: &BaselineId,
@@ -221,6 +221,7 @@ impl Judge {
             }
         };
         into.timed = timed_baseline(timed, &window);
+        into.energy_mj = window.energy_mj;
         if window.end == RunEnd::Completed {
             let class = class_of(evaluation.task, baseline);
             into.error = self.baseline_error(evaluation, timed, &window, class, cancel)?;

@@ -1,6 +1,6 @@
 //! What an acceptance looks at besides outputs and times.
 
-use pipeline::acceptance::{Check, Found, Timed};
+use pipeline::acceptance::{Check, Entry, Found, Timed};
 use pipeline::build::BuildFacts;
 use pipeline::defence::Defence;
 use pipeline::growth::{SizedTime, halved, stands_still};
@@ -9,13 +9,14 @@ use pipeline::inputs::{Distribution, MasterSeed, Poison};
 use pipeline::launch::{ResolvedPlan, ResolvedStep};
 use pipeline::task::spec::Case;
 use pipeline::timing::median;
-use pipeline::verdict::{Kind, Reason, Verdict};
+use pipeline::verdict::{Kind, Verdict};
 use sandbox::CancelFlag;
 
 use crate::evaluate::Evaluation;
 use crate::headline::WindowKind;
 use crate::hidden::Runs;
 use crate::limits::{EVICTION_TIE, HISTORY_CALLS, HISTORY_RATIO_MAX};
+use crate::sanitizer::Sanitizer;
 use crate::trials::TrialSpec;
 use crate::{Judge, JudgeError};
 
@@ -33,6 +34,7 @@ impl Judge {
         }
         if self.config.gpus.is_some() && policy.has(Defence::G) {
             checks.extend([Check::CallHistory, Check::Eviction, Check::Growth]);
+            checks.push(Check::ProfilerClock);
         }
         if evaluation.candidate.plan.kernels().count() > 1 && policy.has(Defence::G) {
             checks.push(Check::DeadSteps);
@@ -40,24 +42,35 @@ impl Judge {
         checks
     }
 
-    /// Looks at one thing.
+    /// Looks at one thing, after these entries.
     pub(crate) fn look(
         &self,
         evaluation: &Evaluation<'_>,
         check: Check,
+        entries: &[Entry],
         cancel: &CancelFlag,
     ) -> Result<Found, JudgeError> {
         match check {
             Check::DeadSteps => self.dead_steps(evaluation, cancel),
             Check::Timers => Ok(timers(self.facts_of(evaluation)?, &evaluation.build.ptx)),
-            Check::Memcheck => self.sanitized(evaluation, "memcheck", Reason::Guard, cancel),
-            Check::Synccheck => self.sanitized(evaluation, "synccheck", Reason::Nondet, cancel),
-            Check::Racecheck => self.sanitized(evaluation, "racecheck", Reason::Nondet, cancel),
+            Check::Memcheck => self.tool_found(evaluation, Sanitizer::Memcheck, cancel),
+            Check::Synccheck => self.tool_found(evaluation, Sanitizer::Synccheck, cancel),
+            Check::Racecheck => self.tool_found(evaluation, Sanitizer::Racecheck, cancel),
             Check::Simulator => self.on_simulator(evaluation, cancel),
             Check::CallHistory => self.call_history(evaluation, cancel),
             Check::Eviction => self.eviction(evaluation, cancel),
             Check::Growth => self.growth(evaluation, cancel),
+            Check::ProfilerClock => self.profiler_clock(evaluation, entries, cancel),
         }
+    }
+
+    fn tool_found(
+        &self,
+        evaluation: &Evaluation<'_>,
+        tool: Sanitizer,
+        cancel: &CancelFlag,
+    ) -> Result<Found, JudgeError> {
+        Ok(self.sanitized(evaluation, tool, cancel)?.found)
     }
 
     /// Kernels whose absence changes no output bit.

@@ -117,13 +117,22 @@ pub(crate) const CANDIDATE_LIMITS: ChildLimits = ChildLimits {
     open_files: 128,
 };
 /// Limits of the candidate's child while a tool watches it.
-pub(crate) const SANITIZER_LIMITS: ChildLimits = ChildLimits {
+pub(crate) const WATCHED_LIMITS: ChildLimits = ChildLimits {
     deadline: Duration::from_secs(90),
     cpu_s: 180,
     data_bytes: 32 << 30,
     file_bytes: 4 << 30,
     open_files: 1024,
 };
+/// Calls that a profiler times, the fewest that say something, and launches of all of them: its
+/// lines must fit into what is kept of a child's standard error.
+pub(crate) const PROFILED_CALLS: u32 = 16;
+pub(crate) const PROFILED_CALLS_MIN: u32 = 3;
+pub(crate) const PROFILED_LAUNCHES_MAX: u32 = 96;
+/// How far an accepted time may be from the profiler's, as a share, and how long a stream may wait
+/// between two launches of a call, in nanoseconds.
+pub(crate) const PROFILER_TOLERANCE: f64 = 0.05;
+pub(crate) const LAUNCH_GAP_NS: f64 = 2_000.0;
 /// Calls of a window that looks for a history, and how far the first may be from the last.
 pub(crate) const HISTORY_CALLS: u32 = 60;
 pub(crate) const HISTORY_RATIO_MAX: f64 = 2.0;

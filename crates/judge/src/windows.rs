@@ -3,7 +3,7 @@
 use pipeline::acceptance::Timed;
 use pipeline::comparison::{Compared, Confidence, Suspicion, compare};
 use pipeline::limits::ROUNDS_MAX;
-use pipeline::report::{CaseStatus, GpuRecord, PartCost};
+use pipeline::report::{CaseReport, CaseStatus, GpuRecord, PartCost};
 use pipeline::task::spec::Case;
 use pipeline::verdict::Verdict;
 use sandbox::CancelFlag;
@@ -19,6 +19,10 @@ use crate::{Judge, JudgeError};
 pub(crate) struct TimedWindow {
     pub(crate) timed: Timed,
     pub(crate) gpu: Option<GpuRecord>,
+    /// Of one call in millijoules, where it was counted.
+    pub(crate) energy_mj: Option<f64>,
+    /// What the comparison found on each content; empty where nothing ran.
+    pub(crate) cases: Vec<CaseReport>,
 }
 
 /// What two kernels' rounds gave.
@@ -40,7 +44,11 @@ impl Paired {
 
 impl TimedWindow {
     fn void(why: &str) -> Self {
-        Self { timed: Timed::Void(why.to_owned()), gpu: None }
+        Self::untold(Timed::Void(why.to_owned()), None)
+    }
+
+    fn untold(timed: Timed, gpu: Option<GpuRecord>) -> Self {
+        Self { timed, gpu, energy_mj: None, cases: Vec::new() }
     }
 
     pub(crate) fn median_ns(&self) -> Option<f64> {
@@ -149,22 +157,25 @@ impl Judge {
         let mut gpu = ran.gpu.as_ref().map(|sheet| record(sheet, ran.cost));
         let report = match ran.report {
             Ok(report) => report,
-            Err((verdict, _)) => return Ok(TimedWindow { timed: Timed::Failed(verdict), gpu }),
+            Err((verdict, _)) => {
+                return Ok(TimedWindow::untold(Timed::Failed(verdict), gpu));
+            }
         };
         let Some(window) = &report.window else {
-            return Ok(TimedWindow { timed: Timed::Void("it was not timed".to_owned()), gpu });
+            let timed = Timed::Void("it was not timed".to_owned());
+            return Ok(TimedWindow::untold(timed, gpu));
         };
         let mut checks = self.verify(evaluation, &[], &headline, &report, cancel)?;
         let of_window = checks.split_off_window(&[], &report);
         let (cases, ranked) = timed.judged(evaluation, ran.gpu.as_ref(), window, of_window);
         let failed = cases.iter().any(|case| case.status != CaseStatus::Passed);
-        let verdict = verdict_of(&cases);
+        let (verdict, energy_mj) = (verdict_of(&cases), window.energy_mj);
         if let (Some(gpu), Some(window)) = (&mut gpu, report.window) {
             gpu.cost.extend::<Vec<PartCost>>(report.cost);
             note_window(gpu, window);
         }
         let timed = if failed { failed_window(verdict) } else { timed_of(ranked) };
-        Ok(TimedWindow { timed, gpu })
+        Ok(TimedWindow { timed, gpu, energy_mj, cases })
     }
 }
 

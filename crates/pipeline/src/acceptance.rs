@@ -4,6 +4,7 @@
 //! from the list what comes next, [`conclude`] what it means. So an acceptance that was interrupted
 //! goes on where it stopped. Nothing here runs anything; the judge performs the steps.
 
+mod claim;
 mod conclusion;
 mod measurement;
 #[cfg(test)]
@@ -113,6 +114,21 @@ pub enum Check {
     Eviction,
     /// Times that do not grow with the work.
     Growth,
+    /// The times of the rounds against those of the vendor's profiler.
+    ProfilerClock,
+}
+
+impl Check {
+    /// True for what looks at the times of the rounds, and so comes after them.
+    #[must_use]
+    pub fn is_after_rounds(self) -> bool {
+        match self {
+            Self::ProfilerClock => true,
+            Self::Memcheck | Self::Synccheck | Self::Racecheck | Self::Simulator => false,
+            Self::Timers | Self::DeadSteps | Self::CallHistory | Self::Eviction => false,
+            Self::Growth => false,
+        }
+    }
 }
 
 /// Whose time a window takes.
@@ -210,6 +226,10 @@ pub struct WindowRecord {
     pub error: Option<BaselineError>,
     /// Lasting states of the card, such as a power cap.
     pub steady: Vec<String>,
+    /// True where no gate held the stream, so that the host's delays are in the times: its queueing
+    /// takes longer than a gate waits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ungated: bool,
     /// Energy of one run in millijoules, where the card's counter tells.
     pub energy_mj: Option<f64>,
 }
@@ -241,6 +261,26 @@ pub enum Timed {
 }
 
 impl WindowRecord {
+    /// A window of which nothing is known yet: void until it is.
+    #[must_use]
+    pub fn begun(case: &str, subject: Subject, round: u32, position: u32) -> Self {
+        Self {
+            case: case.to_owned(),
+            subject,
+            round,
+            position,
+            timed: Timed::Void(String::new()),
+            gpu: None,
+            flags_before: Vec::new(),
+            flags_after: Vec::new(),
+            versions: Vec::new(),
+            error: None,
+            steady: Vec::new(),
+            ungated: false,
+            energy_mj: None,
+        }
+    }
+
     /// The median with a cold cache, in nanoseconds.
     #[must_use]
     pub fn median_ns(&self) -> Option<f64> {
@@ -287,8 +327,9 @@ pub fn next_step(protocol: &Protocol, entries: &[Entry]) -> Step {
     let checked = |wanted: &Check| {
         entries.iter().any(|entry| matches!(entry, Entry::Checked { check, .. } if check == wanted))
     };
-    if let Some(check) = protocol.checks.iter().find(|check| !checked(check)) {
-        return Step::Check(*check);
+    let mut missing = protocol.checks.iter().copied().filter(|check| !checked(check));
+    if let Some(check) = missing.clone().find(|check| !check.is_after_rounds()) {
+        return Step::Check(check);
     }
     for case in &protocol.cases {
         let piloted = |baseline: &BaselineId| pilot_of(entries, &case.case, baseline).is_some();
@@ -296,7 +337,10 @@ pub fn next_step(protocol: &Protocol, entries: &[Entry]) -> Step {
             return Step::Pilot { case: case.case.clone(), baseline: baseline.clone() };
         }
     }
-    next_window(protocol, entries)
+    match next_window(protocol, entries) {
+        Step::Done => missing.next().map_or(Step::Done, Step::Check),
+        step => step,
+    }
 }
 
 fn has_group(entries: &[Entry], group: &str) -> bool {
@@ -336,6 +380,15 @@ pub fn joined(protocol: &Protocol, entries: &[Entry]) -> Vec<BaselineId> {
     let fastest = timed.first().map_or(0.0, |(time, _)| *time);
     let near = timed.into_iter().take_while(|(time, _)| *time <= JOINING_SHARE_MAX * fastest);
     near.map(|(_, baseline)| baseline.clone()).collect()
+}
+
+/// Whether a case's rounds are taken without a gate: a baseline that joined them has to be, by its
+/// pilot, and then everybody is.
+#[must_use]
+pub fn is_ungated(protocol: &Protocol, entries: &[Entry], case: &str) -> bool {
+    let joined = joined(protocol, entries);
+    let mut pilots = joined.iter().filter_map(|baseline| pilot_of(entries, case, baseline));
+    pilots.any(|pilot| pilot.ungated)
 }
 
 /// Who is timed in one round of one case, in order: each subject twice, as a palindrome, so that a

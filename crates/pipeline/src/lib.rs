@@ -18,6 +18,7 @@ pub mod defence;
 pub mod device_facts;
 pub mod digest;
 pub mod dtype;
+pub mod energy;
 pub mod expression;
 pub mod feedback;
 pub mod gate;

@@ -119,6 +119,10 @@ pub const FOREIGN_CONTENT_EVERY: u32 = 4;
 pub const WARM_UP_MS: u32 = 100;
 /// The same before a window of an acceptance.
 pub const ACCEPT_WARM_UP_MS: u32 = 500;
+/// How long a plan repeats at least while its energy is counted, and how many times as long it may
+/// take until the counter has moved, in milliseconds.
+pub const ENERGY_MS: u32 = 200;
+pub const ENERGY_PATIENCE: u32 = 5;
 /// How long the samples of the search stage may take, in milliseconds.
 pub const WINDOW_BUDGET_MS: u32 = 400;
 /// Share of the median clock below which a sample is dropped.

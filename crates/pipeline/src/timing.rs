@@ -88,6 +88,8 @@ pub struct Window {
     pub cold_samples: Vec<SampleSpec>,
     pub warm_operations: Vec<Operation>,
     pub warm_samples: u32,
+    /// How long the plan repeats afterwards while the card's energy is counted; 0 for not at all.
+    pub energy_ms: u32,
     /// Key of the hashes; secret until the window is over.
     pub hash_key: [u64; 2],
 }
@@ -120,6 +122,7 @@ impl Window {
                 .collect(),
             warm_operations: WARM.to_vec(),
             warm_samples: WARM_SAMPLES,
+            energy_ms: 0,
             hash_key: key,
         }
     }
@@ -175,6 +178,39 @@ impl Window {
         // One of the other content, so that it is verified too.
         let other = SampleSpec { set: 0, content: 1 };
         Self { sets, cold_samples: own.chain([other]).collect(), ..short }
+    }
+}
+
+impl Window {
+    /// Cold calls for a profiler, which waits for each launch: nothing holds the stream, and one
+    /// call warms up.
+    #[must_use]
+    pub fn profiled(bytes: u64, l2_bytes: u64, key: [u64; 2], calls: u32) -> Self {
+        let short = Self::search(bytes, l2_bytes, key).without_gate();
+        let sets = short.sets;
+        Self {
+            warm_up_ms: 0,
+            budget_ms: u32::MAX,
+            samples_min: 1,
+            cold_samples: (0..calls).map(|at| SampleSpec { set: at % sets, content: 0 }).collect(),
+            warm_samples: 0,
+            ..short
+        }
+    }
+
+    /// The same with nothing that holds the stream: the host's delays are in the times then.
+    #[must_use]
+    pub fn without_gate(mut self) -> Self {
+        let of_gate = |it: &Operation| matches!(it, Operation::CloseGate | Operation::OpenGate);
+        self.cold_operations.retain(|operation| !of_gate(operation));
+        self.warm_operations.retain(|operation| !of_gate(operation));
+        self
+    }
+
+    /// True where a gate holds the stream until all of a sample is queued.
+    #[must_use]
+    pub fn is_gated(&self) -> bool {
+        self.cold_operations.contains(&Operation::CloseGate)
     }
 }
 
@@ -304,79 +340,4 @@ fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{COLD, NoTime, Operation, Sample, WARM, Window, buffer_sets, summary};
-
-    fn sample(elapsed_ns: u64, sm_clock_hz: f64) -> Sample {
-        Sample { content: 0, elapsed_ns, sm_clock_hz, ungated: false, hash: [elapsed_ns, 0] }
-    }
-
-    #[test]
-    fn every_sample_is_poisoned_before_and_hashed_after_its_plan() {
-        for operations in [&COLD[..], &WARM[..]] {
-            let at = |wanted| operations.iter().position(|it| *it == wanted).unwrap();
-            assert_eq!(at(Operation::ResetModule), 0, "nothing of the last call is left");
-            assert!(at(Operation::Refill) < at(Operation::Poison));
-            assert!(at(Operation::Poison) < at(Operation::CloseGate));
-            assert!(at(Operation::ScrubShared) < at(Operation::CloseGate));
-            assert!(at(Operation::CloseGate) < at(Operation::StartEvent));
-            assert_eq!(at(Operation::StartEvent) + 1, at(Operation::Plan));
-            assert_eq!(at(Operation::Plan) + 1, at(Operation::StopEvent));
-            assert!(at(Operation::StopEvent) < at(Operation::HashOutputs));
-            assert!(at(Operation::HashOutputs) < at(Operation::OpenGate));
-            assert_eq!(at(Operation::Wait), operations.len() - 1);
-        }
-        let flush = COLD.iter().position(|it| *it == Operation::FlushCache).unwrap();
-        assert_eq!(COLD[flush + 1], Operation::CloseGate, "nothing fills the cache after it");
-    }
-
-    #[test]
-    fn a_window_rotates_sets_and_mixes_in_other_content() {
-        let window = Window::search(1 << 30, 60 << 20, [7, 9]);
-        assert_eq!(window.sets, 2);
-        let timed = window.cold_samples.iter().filter(|it| it.content == 0).count();
-        assert_eq!((timed, window.cold_samples.len()), (30, 40));
-        for set in 0..2 {
-            assert!(window.cold_samples.iter().any(|it| it.set == set && it.content == 0));
-        }
-        assert_ne!(window.cold_samples, Window::search(1 << 30, 60 << 20, [8, 9]).cold_samples);
-        assert_eq!([1 << 20, 1 << 26, 1 << 40].map(|it| buffer_sets(it, 60 << 20)), [16, 6, 2]);
-    }
-
-    #[test]
-    fn a_summary_leaves_out_what_is_ungated_or_slow() {
-        let mut samples: Vec<Sample> = (0..18).map(|i| sample(1100 + i, 1.98e9)).collect();
-        samples.push(sample(5000, 1.5e9));
-        samples.push(Sample { ungated: true, ..sample(9000, 1.98e9) });
-        samples.push(Sample { content: 1, ..sample(1, 1.98e9) });
-        let spread = summary(&samples, 5, 100).unwrap();
-        assert_eq!((spread.samples, spread.dropped), (18, 2));
-        assert_eq!((spread.median_ns, spread.p10_ns, spread.p90_ns), (1008.5, 1002.0, 1015.0));
-    }
-
-    #[test]
-    fn a_window_with_too_many_bad_samples_is_void() {
-        let good = || (0..20).map(|i| sample(1100 + i, 1.98e9)).collect::<Vec<_>>();
-        let mut ungated = good();
-        ungated[..3].iter_mut().for_each(|sample| sample.ungated = true);
-        let mut slow = good();
-        slow[..5].iter_mut().for_each(|sample| sample.sm_clock_hz = 1.4e9);
-        let few: Vec<Sample> = good().into_iter().take(4).collect();
-        for (samples, why) in [
-            (ungated, NoTime::Ungated { ungated: 3, timed: 20 }),
-            (slow, NoTime::Clock { slow: 5, timed: 20 }),
-            (few, NoTime::TooFew { good: 4, least: 5 }),
-            (Vec::new(), NoTime::TooFew { good: 0, least: 5 }),
-        ] {
-            assert_eq!(summary(&samples, 5, 100), Err(why));
-        }
-    }
-
-    #[test]
-    fn the_least_number_of_timed_samples_is_reached_by_the_real_list() {
-        let window = Window::search(1 << 30, 60 << 20, [7, 9]);
-        let timed = window.cold_samples.iter().filter(|it| it.content == 0);
-        assert!(timed.count() as u32 >= window.samples_min);
-        assert!(window.cold_samples.iter().any(|it| it.content == 1));
-    }
-}
+mod tests;

@@ -20,6 +20,10 @@ pub(crate) const INLINED_AT_MAX: usize = 4;
 pub(crate) const EVENT_PAIRS: u32 = 50;
 /// How long plain arithmetic runs before a window, to bring the clocks up, in milliseconds.
 pub(crate) const YARDSTICK_MS: u32 = 50;
+/// How long the calls between two readings of the energy counter take about, in milliseconds, and
+/// how many launches they may be: the driver's queue holds about a thousand.
+pub(crate) const ENERGY_BATCH_MS: f64 = 10.0;
+pub(crate) const ENERGY_BATCH_LAUNCHES_MAX: u64 = 512;
 /// How long one launch of the conformance suite may take.
 pub(crate) const CONFORMANCE_DEADLINE: std::time::Duration = std::time::Duration::from_secs(10);
 /// Bytes of an output that one thread hashes at a time; whole words.

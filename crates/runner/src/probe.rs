@@ -4,6 +4,7 @@ use device::cuda::{self, GpuInfo};
 use device::execute::{Image, conformance};
 use pipeline::device_facts::DeviceFacts;
 use pipeline::hardware::{Ceilings, GemmRates, HardwareSheet, Rate, SHEET_VERSION};
+use pipeline::limits::{MESSAGE_BYTES_MAX, capped};
 use sandbox::inside::Inside;
 use sandbox::wire::{ProbeReport, ProbeRequest, Slice};
 
@@ -150,6 +151,8 @@ fn ceilings(found: &cuda::Ceilings) -> Ceilings {
             tf32: rate(&gemm.tf32),
             fp16: rate(&gemm.fp16),
             bf16: rate(&gemm.bf16),
+            int8: gemm.int8.as_ref().map(rate).map_err(|why| capped(why, MESSAGE_BYTES_MAX)),
+            fp8: gemm.fp8.as_ref().map(rate).map_err(|why| capped(why, MESSAGE_BYTES_MAX)),
         }),
     }
 }

@@ -3,6 +3,7 @@
 //! Every timed output is hashed on the device; outputs whose hash is new are copied out, to be
 //! compared where the candidate never was. Start at [`time`].
 
+mod energy;
 mod series;
 mod sets;
 mod vendor;
@@ -87,6 +88,7 @@ pub(crate) fn time(
             slots: Vec::new(),
             before: work.before.state.clone(),
             after: None,
+            energy_mj: None,
             cost: Vec::new(),
         },
         seen: BTreeSet::new(),
@@ -134,7 +136,8 @@ impl Running<'_> {
         self.note("upload", started);
         let started = Instant::now();
         timer.spin_clock(&mut self.device, YARDSTICK_MS)?;
-        let pair = timer.event_overhead_ns(&mut self.device, EVENT_PAIRS)?;
+        let gated = self.work.request.window.is_gated();
+        let pair = timer.event_overhead_ns(&mut self.device, EVENT_PAIRS, gated)?;
         self.result.event_pair_ns = pair as f64;
         if let Some(end) = self.warm_up()? {
             return Ok(Some(end));
@@ -145,6 +148,11 @@ impl Running<'_> {
             return Ok(Some(end));
         }
         self.note("samples", started);
+        let started = Instant::now();
+        if let Some(end) = self.energy()? {
+            return Ok(Some(end));
+        }
+        self.note("energy", started);
         self.side_effects(&mut timer)
     }
 
@@ -363,26 +371,4 @@ fn done(result: Result<(), DeviceError>) -> Result<Ended, RunnerError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{EVENT_PAIRS, YARDSTICK_MS, foreign};
-
-    #[test]
-    fn the_other_interpreter_of_windows_has_the_same_numbers() {
-        let python = include_str!("../../judge/src/baseline/python/window.py");
-        for (name, value) in [("EVENT_PAIRS", EVENT_PAIRS), ("YARDSTICK_MS", YARDSTICK_MS)] {
-            let line = format!("{name} = {value}");
-            assert!(python.lines().any(|it| it == line), "{line}");
-        }
-    }
-
-    #[test]
-    fn only_who_is_listed_can_be_told_from_others() {
-        let listed = [(7, 1), (8, 1)];
-        assert_eq!(foreign(Some(&listed), 7, true), Some(1));
-        assert_eq!(foreign(Some(&listed), 9, true), None);
-        assert_eq!(foreign(Some(&listed), 9, false), Some(2));
-        assert_eq!(foreign(Some(&[]), 9, true), None);
-        assert_eq!(foreign(Some(&[]), 9, false), Some(0));
-        assert_eq!(foreign(None, 7, false), None);
-    }
-}
+mod tests;

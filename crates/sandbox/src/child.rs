@@ -72,7 +72,8 @@ pub struct ChildLimits {
 pub struct ChildSpec<'a> {
     /// The program, an absolute path.
     pub program: &'a Path,
-    /// Words before the program: another one that watches it. Empty for none.
+    /// Words before the program: another one that watches it. Empty for none. It may put threads
+    /// into the child, close descriptors, and answer with an exit code of its own.
     pub watched_by: &'a [String],
     /// Its part.
     pub kind: ChildKind,

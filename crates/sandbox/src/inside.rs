@@ -4,7 +4,7 @@
 //! file is opened. Limits are set from outside, before the request arrives.
 #![allow(unsafe_code, reason = "takes over the inherited descriptors")]
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use crate::limits::{MESSAGE_BYTES_MAX, REASON_CHARS_MAX};
 use crate::memfd::Memfd;
 use crate::{
     BULK_FD, CHILD_COMMAND, ChildKind, EXIT_NOT_A_CHILD, EXIT_NOT_AVAILABLE, EXIT_OUR_BUG,
-    EXIT_REPORTED, REPORT_FD, REQUEST_FD,
+    EXIT_REPORTED, REPORT_FD, REQUEST_FD, WATCHED,
 };
 
 /// The channels of a child.
@@ -28,6 +28,12 @@ use crate::{
 pub struct Inside {
     request: File,
     report: File,
+}
+
+/// True for a child that another program watches. It has threads and descriptors of its watcher's,
+/// it was started by one of the watcher's processes, and its watcher must see its end.
+fn is_watched() -> bool {
+    std::env::args_os().nth(3).is_some_and(|word| word == WATCHED)
 }
 
 impl Inside {
@@ -40,15 +46,20 @@ impl Inside {
     pub fn begin() -> Result<Inside, SandboxError> {
         be_first()?;
         let failed = |error| SandboxError::system("confine the child", error);
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
         rustix::thread::set_no_new_privs(true).map_err(failed)?;
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         rustix::process::setrlimit(Resource::Core, none).map_err(failed)?;
-        // SAFETY: this is the first call in a process of one thread that was started as a child, so
-        // no descriptor besides the standard streams has an owner.
-        unsafe { init_inherited_fds() }
-            .map_err(|error| SandboxError::system("take over the descriptors", error))?;
-        Ok(Inside { request: take(REQUEST_FD)?.into(), report: take(REPORT_FD)?.into() })
+        if is_watched() {
+            eprintln!("the watched child: it begins");
+        } else {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
+            // SAFETY: this is the first call in a process of one thread that was started as a
+            // child, so no descriptor besides the standard streams has an owner.
+            unsafe { init_inherited_fds() }
+                .map_err(|error| SandboxError::system("take over the descriptors", error))?;
+        }
+        let request = take(REQUEST_FD, OpenOptions::new().read(true))?.into();
+        Ok(Inside { request, report: take(REPORT_FD, OpenOptions::new().write(true))?.into() })
     }
 
     /// Reads the request. What the type does not know is refused if it denies unknown fields.
@@ -77,7 +88,7 @@ impl Inside {
     /// A memory that was not passed or was taken before.
     pub fn bulk(&self, index: usize) -> Result<Memfd, SandboxError> {
         let fd = i32::try_from(index).unwrap_or(i32::MAX).saturating_add(BULK_FD);
-        Memfd::from_fd(take(fd)?)
+        Memfd::from_fd(take(fd, OpenOptions::new().read(true).write(true))?)
     }
 
     /// Writes the one report and gives the exit code that says so.
@@ -104,6 +115,10 @@ impl Inside {
 
     fn write_reason(&mut self, reason: &str) {
         let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        if is_watched() {
+            // The exit code and the report that arrive are the watcher's.
+            eprintln!("the watched child: {reason}");
+        }
         // The exit code says the same without the reason.
         let _ = self.write(&reason);
     }
@@ -128,6 +143,9 @@ fn be_first() -> Result<(), SandboxError> {
     if BEGUN.swap(true, Ordering::AcqRel) {
         return refuse("the channels are taken already");
     }
+    if is_watched() {
+        return Ok(());
+    }
     let threads = std::fs::read_dir("/proc/self/task")
         .map_err(|error| SandboxError::system("count the threads", error))?
         .count();
@@ -138,18 +156,33 @@ fn be_first() -> Result<(), SandboxError> {
 /// that `main` does; a process that was not started as a child gets an exit code, nothing more.
 ///
 /// The process ends here, without exit handlers: those of a GPU driver wait for kernels that may
-/// never end.
+/// never end. Only who watches is told of the end by its handler.
 pub fn serve(kind: &str, handler: fn(ChildKind, Inside) -> u8) -> ! {
     let code = match (ChildKind::parse(kind), Inside::begin()) {
         (Some(kind), Ok(inside)) => handler(kind, inside),
-        (None, _) | (_, Err(_)) => EXIT_NOT_A_CHILD,
+        (None, _) => EXIT_NOT_A_CHILD,
+        (_, Err(error)) => {
+            if is_watched() {
+                eprintln!("the watched child: {error}");
+            }
+            EXIT_NOT_A_CHILD
+        }
     };
+    if is_watched() {
+        eprintln!("the watched child: it ends with code {code}");
+        std::process::exit(i32::from(code));
+    }
     // SAFETY: it takes a number and does not return; nothing of ours needs an exit handler.
     unsafe { libc::_exit(i32::from(code)) }
 }
 
-fn take(fd: i32) -> Result<OwnedFd, SandboxError> {
-    take_fd_ownership(fd).map_err(|error| SandboxError::MissingFd { fd, reason: error.to_string() })
+/// A channel, opened in this way where it is a file.
+fn take(fd: i32, options: &OpenOptions) -> Result<OwnedFd, SandboxError> {
+    let taken = match is_watched() {
+        true => options.open(fd.to_string()).map(OwnedFd::from).map_err(|error| error.to_string()),
+        false => take_fd_ownership(fd).map_err(|error| error.to_string()),
+    };
+    taken.map_err(|reason| SandboxError::MissingFd { fd, reason })
 }
 
 fn not_valid(what: &'static str, error: &serde_json::Error) -> SandboxError {

@@ -27,6 +27,10 @@ pub use server::{ForkServer, ServerSpec, WindowCall};
 /// The first argument of every child.
 pub const CHILD_COMMAND: &str = "__child";
 
+/// The third argument of a child that another program watches. Such a child finds its channels as
+/// files of its working directory, named by their numbers: who watches may close descriptors.
+pub const WATCHED: &str = "watched";
+
 /// Descriptor of the request in the child.
 pub const REQUEST_FD: i32 = 3;
 /// Descriptor of the report in the child.
@@ -49,9 +53,10 @@ pub const EXIT_NOT_AVAILABLE: u8 = 71;
 ///
 /// The child is `program __child KIND` with an empty working directory, only the given
 /// environment, no standard streams, and only the descriptors of the protocol. Its limits are set
-/// before it receives the request, so it cannot run foreign code without them. A grandchild that
-/// leaves the process group survives; it cannot delay this call beyond the deadline. The child is
-/// killed by the kernel when the calling thread ends, so call this from a thread that waits for it.
+/// before it receives the request, so it cannot run foreign code without them (one that is watched
+/// inherits those of its watcher). A grandchild that leaves the process group survives; it cannot
+/// delay this call beyond the deadline. The child is killed by the kernel when the calling thread
+/// ends, so call this from a thread that waits for it.
 ///
 /// # Errors
 ///

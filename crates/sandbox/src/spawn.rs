@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "borrows inherited descriptors by number")]
 
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -19,7 +19,7 @@ use crate::child::{ChildLimits, ChildSpec};
 use crate::error::SandboxError;
 use crate::limits::{BULK_MAX, MESSAGE_BYTES_MAX, REAP_WAIT};
 use crate::server::ServerSpec;
-use crate::{BULK_FD, CHILD_COMMAND, REPORT_FD, REQUEST_FD, frame};
+use crate::{BULK_FD, CHILD_COMMAND, REPORT_FD, REQUEST_FD, WATCHED, frame};
 
 /// A child that runs. Dropping it kills its group and reaps it, as [`Running::reap`] does.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(crate) struct Running {
     pub(crate) request_pipe: Option<OwnedFd>,
     pub(crate) report_pipe: Option<OwnedFd>,
     pub(crate) stderr_pipe: Option<OwnedFd>,
+    /// What a watched child opens by its number here, held open until it ends.
+    _channels: Vec<OwnedFd>,
 }
 
 impl Running {
@@ -139,6 +141,10 @@ pub(crate) fn start(spec: &ChildSpec<'_>, folder: &Path) -> Result<Running, Sand
         mappings.push(FdMapping { parent_fd, child_fd });
     }
     close_inherited_on_exec()?;
+    let mut channels = Vec::new();
+    if !spec.watched_by.is_empty() {
+        channels = name_channels(folder, mappings.drain(..))?;
+    }
     let mut child = spawn(spec, folder, mappings)?;
     let stderr_pipe = child.stderr.take().map(OwnedFd::from);
     let (pid, pidfd) = identify(&mut child)?;
@@ -150,6 +156,7 @@ pub(crate) fn start(spec: &ChildSpec<'_>, folder: &Path) -> Result<Running, Sand
         request_pipe: Some(request_write),
         report_pipe: Some(report_read),
         stderr_pipe,
+        _channels: channels,
     };
     for pipe in [&running.request_pipe, &running.report_pipe, &running.stderr_pipe] {
         pipe.as_ref().map_or(Ok(()), |pipe| never_block(pipe.as_fd()))?;
@@ -188,7 +195,24 @@ pub(crate) fn start_server(
         request_pipe: None,
         report_pipe: None,
         stderr_pipe: None,
+        _channels: Vec::new(),
     })
+}
+
+/// Gives a watched child its channels by their names: links to what this process holds open.
+fn name_channels(
+    folder: &Path,
+    mappings: impl Iterator<Item = FdMapping>,
+) -> Result<Vec<OwnedFd>, SandboxError> {
+    let mut channels = Vec::new();
+    for mapping in mappings {
+        let number = mapping.parent_fd.as_raw_fd();
+        let target = format!("/proc/{}/fd/{number}", std::process::id());
+        rustix::fs::symlink(target, folder.join(mapping.child_fd.to_string()))
+            .map_err(|error| SandboxError::system("name a channel", error))?;
+        channels.push(mapping.parent_fd);
+    }
+    Ok(channels)
 }
 
 fn spawn(
@@ -204,8 +228,11 @@ fn spawn(
             command
         }
     };
+    command.args([CHILD_COMMAND, spec.kind.as_str()]);
+    if !spec.watched_by.is_empty() {
+        command.arg(WATCHED);
+    }
     command
-        .args([CHILD_COMMAND, spec.kind.as_str()])
         .env_clear()
         .envs(spec.environment.iter().map(|(name, value)| (name, value)))
         .current_dir(folder)

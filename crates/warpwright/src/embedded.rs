@@ -91,6 +91,11 @@ pub(crate) fn selftest_features() -> Vec<(String, String)> {
     SELFTEST.get_dir("features").map_or_else(Vec::new, texts)
 }
 
+/// Kernels of the self-test for the sanitizers: name, reply.
+pub(crate) fn selftest_sanitizer() -> Vec<(String, String)> {
+    SELFTEST.get_dir("sanitizer").map_or_else(Vec::new, texts)
+}
+
 /// Name without ending, and text, of each Markdown file of a folder.
 fn texts(dir: &Dir<'_>) -> Vec<(String, String)> {
     let text = |file: &include_dir::File<'_>| {

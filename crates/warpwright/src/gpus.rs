@@ -241,7 +241,7 @@ fn sheet_path(places: &Places, sheet: &HardwareSheet) -> PathBuf {
 fn kept(places: &Places, sheet: &HardwareSheet) -> Option<HardwareSheet> {
     let text = wiring::read_text(&sheet_path(places, sheet), SHEET_BYTES_MAX).ok()?;
     let kept: HardwareSheet = serde_json::from_str(&text).ok()?;
-    let sound = kept.ceilings.is_none_or(|ceilings| ceilings.flaw().is_none());
+    let sound = kept.ceilings.as_ref().is_none_or(|ceilings| ceilings.flaw().is_none());
     let same = kept.version == SHEET_VERSION && kept.facts == sheet.facts && sound;
     let same = same && kept.driver == sheet.driver;
     (same && kept.uuid == sheet.uuid).then_some(kept)

@@ -3,9 +3,11 @@
 //!
 //! A part has items; each gives one [`Row`], which is appended to a file at once, so that a call
 //! that was ended goes on where it stopped. Rows of another judge, card or driver count as not
-//! there, but for parts that any card of the model may go on with. Start at [`PARTS`]; nothing here decides what a kernel is, the judge does.
+//! there, but for parts that any card of the model may go on with. Start at [`PARTS`]; nothing here
+//! decides what a kernel is, the judge does.
 
 mod baselines;
+mod calibration;
 mod catalogue;
 mod clock;
 mod cost;
@@ -17,6 +19,7 @@ mod kernels;
 mod loops;
 mod null;
 mod page;
+mod sanitizer;
 mod shipped;
 
 use std::fs::OpenOptions;
@@ -154,6 +157,20 @@ pub(crate) const PARTS: &[Part] = &[
         simulated: false,
         any_card: false,
         run: baselines::fairness,
+    },
+    Part {
+        name: "calibration",
+        about: "naive kernels, PyTorch and cuBLAS against the gates: strict inside, TF32 outside",
+        simulated: false,
+        any_card: false,
+        run: calibration::run,
+    },
+    Part {
+        name: "sanitizer",
+        about: "compute-sanitizer over the confined child finds what is there, and nothing else",
+        simulated: false,
+        any_card: false,
+        run: sanitizer::run,
     },
     Part {
         name: "null",
@@ -349,6 +366,12 @@ impl<'a> Bench<'a> {
         self.rows.push(row);
         Ok(())
     }
+}
+
+/// What a line at the top of a shipped reply says; empty without it.
+fn head_line(reply: &str, key: &str) -> String {
+    let found = reply.lines().find_map(|line| line.strip_prefix(key));
+    found.unwrap_or_default().trim().to_owned()
 }
 
 /// Appends a line; one that a kill cut short before is closed first.

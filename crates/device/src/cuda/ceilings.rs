@@ -1,7 +1,9 @@
 //! What the GPU can do at most, measured: memory, L2, multiply-adds, the time of a launch.
 //!
 //! Yardsticks, not data-sheet values: each is the best of a few shapes of a plain kernel. Start at
-//! [`measure`].
+//! [`measure`]; matrix products are in `products`.
+
+mod products;
 
 use std::rc::Rc;
 
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::driver::Geometry;
 use super::harness::{Arg, Entry};
 use super::timer::{BLOCK_THREADS, THREADS, tiles};
-use super::{Blas, Context, CudaDevice, CudaError, Gemm, GemmTypes, Placement, TimedSample, Timer};
+use super::{Context, CudaDevice, CudaError, Placement, TimedSample, Timer};
 use crate::execute::{Access, Buffer, Device, DeviceError};
 use crate::limits::HARNESS_DEADLINE;
 
@@ -24,11 +26,6 @@ const L2_PART: u64 = 4;
 const L2_PASSES: u32 = 64;
 /// Rounds of the multiply-add yardstick, and operations of one round of one thread.
 const FMA_ROUNDS: u32 = 4096;
-/// Extents of the matrix product that is measured, and how often a slow one is.
-const GEMM_EXTENT: u64 = 8192;
-const GEMM_SAMPLES: u32 = 11;
-/// Size of the block of numbers that operands repeat, in bytes.
-const NUMBERS_BYTES: usize = 4 << 20;
 const FMA_ROUND_FLOPS: f64 = 2.0 * 8.0 * 16.0;
 
 /// A measured rate per second: median, 10th and 90th percentile.
@@ -41,7 +38,7 @@ pub struct Rate {
 }
 
 /// Measured ceilings of one GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceilings {
     /// Bytes read plus bytes written.
     pub copy_bytes_per_s: Rate,
@@ -61,12 +58,15 @@ pub struct Ceilings {
 }
 
 /// Operations per second of large matrix products, a multiply-add counting as two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GemmRates {
     pub fp32: Rate,
     pub tf32: Rate,
     pub fp16: Rate,
     pub bf16: Rate,
+    /// Or why the libraries do not do it on this GPU.
+    pub int8: Result<Rate, String>,
+    pub fp8: Result<Rate, String>,
 }
 
 impl Rate {
@@ -88,15 +88,6 @@ impl Rate {
 fn quantile(sorted: &[f64], at: f64) -> f64 {
     let index = (sorted.len().saturating_sub(1) as f64 * at).round() as usize;
     sorted.get(index).copied().unwrap_or(0.0)
-}
-
-/// Four bytes of numbers from as many random ones: the exponent is made an ordinary one.
-fn numbers(types: GemmTypes, random: u32) -> u32 {
-    match types {
-        GemmTypes::Fp32 | GemmTypes::Tf32 => random & 0x80ff_ffff | 0x3e00_0000,
-        GemmTypes::Bf16 => random & 0x80ff_80ff | 0x3e00_3e00,
-        GemmTypes::Fp16 => random & 0x87ff_87ff | 0x3000_3000,
-    }
 }
 
 /// Measures the ceilings, in about two seconds; takes up to 4 GiB of memory meanwhile.
@@ -144,7 +135,7 @@ impl Bench {
     fn run(&mut self) -> Result<Ceilings, DeviceError> {
         self.timer.spin_clock(&mut self.device, WARM_UP_MS)?;
         self.device.synchronise()?;
-        self.pair_ns = self.timer.event_overhead_ns(&mut self.device, PAIRS)? as f64;
+        self.pair_ns = self.timer.event_overhead_ns(&mut self.device, PAIRS, true)? as f64;
         let launch_ns = self.launch_ns()?;
         let (fp32_flops_per_s, sm_clock_hz) = self.multiply_adds()?;
         Ok(Ceilings {
@@ -158,66 +149,6 @@ impl Bench {
             sm_clock_hz,
             gemm: self.gemm_rates()?,
         })
-    }
-
-    /// The rates of matrix products; `None` without the library.
-    fn gemm_rates(&mut self) -> Result<Option<GemmRates>, DeviceError> {
-        let blas = match Blas::open(&self.device) {
-            Ok(blas) => blas,
-            Err(CudaError::Unavailable(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let mut rate = |types| self.gemm_rate(&blas, types);
-        Ok(Some(GemmRates {
-            fp32: rate(GemmTypes::Fp32)?,
-            tf32: rate(GemmTypes::Tf32)?,
-            fp16: rate(GemmTypes::Fp16)?,
-            bf16: rate(GemmTypes::Bf16)?,
-        }))
-    }
-
-    /// The rate of one large product, on numbers of ordinary size: zeros would need less power.
-    fn gemm_rate(&mut self, blas: &Blas, types: GemmTypes) -> Result<Rate, DeviceError> {
-        let element = match types {
-            GemmTypes::Fp32 | GemmTypes::Tf32 => 4,
-            GemmTypes::Fp16 | GemmTypes::Bf16 => 2,
-        };
-        let bytes = GEMM_EXTENT * GEMM_EXTENT * element;
-        if 16 * self.quads < 2 * bytes {
-            return Ok(Rate::default());
-        }
-        let piece = |start| Buffer { address: start, bytes };
-        let (a, b, c) = (piece(self.from), piece(self.from + bytes), piece(self.to));
-        let n = GEMM_EXTENT;
-        let gemm = Gemm { types, a, b, c, m: n, n, k: n, b_transposed: false };
-        self.fill_with_numbers(types, 2 * bytes)?;
-        let samples = if element == 4 { GEMM_SAMPLES } else { SAMPLES };
-        let mut taken = Vec::new();
-        // The first sample warms up.
-        for index in 0..=samples {
-            let plan = |_: &mut Timer, _: &mut CudaDevice| blas.gemm(&gemm);
-            let sample = self.timer.gated(&mut self.device, plan)?;
-            if index > 0 && !sample.gate_timed_out {
-                taken.push(sample);
-            }
-        }
-        Ok(Rate::of(2.0 * (n as f64).powi(3), &self.net(&taken)))
-    }
-
-    /// Fills the start of a buffer with numbers between -1 and 1, a block of them again and again.
-    fn fill_with_numbers(&mut self, types: GemmTypes, bytes: u64) -> Result<(), DeviceError> {
-        let mut block = Vec::new();
-        let mut state = 0u64;
-        while block.len() < NUMBERS_BYTES {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            block.extend_from_slice(&numbers(types, (state >> 32) as u32).to_le_bytes());
-        }
-        let buffer = Buffer { address: self.from, bytes: 16 * self.quads };
-        for start in (0..bytes).step_by(NUMBERS_BYTES) {
-            let length = NUMBERS_BYTES.min((bytes - start) as usize);
-            self.device.upload(buffer, start, &block[..length])?;
-        }
-        Ok(())
     }
 
     /// Gated samples of one launch, those that timed out left out.
@@ -340,19 +271,6 @@ impl Bench {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn operands_are_numbers_of_ordinary_size() {
-        for random in [0, 0x1234_5678, 0xffff_ffff, 0x8000_8000] {
-            let wide = f32::from_bits(numbers(GemmTypes::Fp32, random));
-            let narrow = f32::from_bits(numbers(GemmTypes::Bf16, random) << 16);
-            let half = numbers(GemmTypes::Fp16, random) & 0x7fff;
-            assert!((0.125..1.0).contains(&wide.abs()), "{wide}");
-            assert!((0.125..1.0).contains(&narrow.abs()), "{narrow}");
-            // Exponents 12 and 13 of a bias of 15.
-            assert!((12..=13).contains(&(half >> 10)), "{half:x}");
-        }
-    }
 
     #[test]
     fn rates_are_quantiles_of_work_over_time() {

@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "calls into the CUDA driver")]
 
 pub(super) mod blas;
+pub(super) mod blas_lt;
 mod launch;
 mod memory;
 mod stream;

@@ -68,6 +68,13 @@ pub fn state(uuid: &str) -> Result<GpuState, CudaError> {
     })
 }
 
+/// Energy that the GPU with this identifier has used since the driver was loaded, in millijoules;
+/// `None` where it does not tell. Asks for nothing else, so that it can be asked often.
+#[must_use]
+pub fn energy_mj(uuid: &str) -> Option<u64> {
+    library().ok()?.device_by_uuid(uuid).ok()?.total_energy_consumption().ok()
+}
+
 fn processes(device: &Device<'_>) -> Option<Vec<(u32, u64)>> {
     merged(device.running_compute_processes(), device.running_graphics_processes())
 }

@@ -3,6 +3,7 @@
 //! What it computes is what a caller asks for; nothing here times it. Start at [`Blas::open`].
 
 use super::driver::blas::{Handle, Product, Types};
+use super::driver::blas_lt::{Fp8Plan, Fp8Product};
 use super::{CudaDevice, CudaError};
 use crate::execute::{Buffer, DeviceError};
 
@@ -17,6 +18,27 @@ pub enum GemmTypes {
     Fp16,
     /// bf16 operands and result, summed in fp32.
     Bf16,
+    /// int8 operands, summed into an int32 result.
+    Int8,
+}
+
+impl GemmTypes {
+    /// Bytes of an element of the operands.
+    pub(super) fn operand_bytes(self) -> u64 {
+        match self {
+            GemmTypes::Fp32 | GemmTypes::Tf32 => 4,
+            GemmTypes::Fp16 | GemmTypes::Bf16 => 2,
+            GemmTypes::Int8 => 1,
+        }
+    }
+
+    /// Bytes of an element of the result.
+    pub(super) fn result_bytes(self) -> u64 {
+        match self {
+            GemmTypes::Fp32 | GemmTypes::Tf32 | GemmTypes::Int8 => 4,
+            GemmTypes::Fp16 | GemmTypes::Bf16 => 2,
+        }
+    }
 }
 
 /// `c[m, n] = a[m, k] · b[k, n]`, dense, row-major; `b` may be stored as `[n, k]`.
@@ -61,16 +83,57 @@ impl Blas {
     /// # Errors
     /// Extents that the library cannot take or the buffers do not hold, or breakage.
     pub fn gemm(&self, gemm: &Gemm) -> Result<(), DeviceError> {
-        let bytes = match gemm.types {
-            GemmTypes::Fp32 | GemmTypes::Tf32 => 4,
-            GemmTypes::Fp16 | GemmTypes::Bf16 => 2,
-        };
+        let (operand, result) = (gemm.types.operand_bytes(), gemm.types.result_bytes());
         let (m, n, k) = (gemm.m, gemm.n, gemm.k);
-        for (buffer, rows, columns) in [(gemm.a, m, k), (gemm.b, k, n), (gemm.c, m, n)] {
+        let all = [(gemm.a, m, k, operand), (gemm.b, k, n, operand), (gemm.c, m, n, result)];
+        for (buffer, rows, columns, bytes) in all {
             let size = rows.checked_mul(columns).and_then(|count| count.checked_mul(bytes));
             buffer.check_range(0, size.unwrap_or(u64::MAX))?;
         }
         self.handle.queue(&product(gemm)?).map_err(DeviceError::Failed)
+    }
+}
+
+/// A product of fp8 (e4m3) matrices into bf16, summed in fp32 as fast kernels do:
+/// `c[m, n] = a[m, k] · bᵀ`, where `b` is stored as `[n, k]`. Planned once, for one device.
+#[derive(Debug)]
+pub struct Fp8Gemm {
+    plan: Fp8Plan,
+}
+
+impl Fp8Gemm {
+    /// Loads cublasLt and asks it for a plan; `workspace` is memory that it may use meanwhile.
+    ///
+    /// # Errors
+    /// [`CudaError::Unavailable`] where there is no such library, or none that has such products on
+    /// this GPU; buffers that are too small.
+    pub fn plan(
+        device: &CudaDevice,
+        [a, b, c, workspace]: [Buffer; 4],
+        [m, n, k]: [u32; 3],
+    ) -> Result<Fp8Gemm, CudaError> {
+        let failed =
+            |error: DeviceError| CudaError::Failed { call: "fp8 product", code: error.to_string() };
+        for (buffer, rows, columns, bytes) in [(a, m, k, 1), (b, n, k, 1), (c, m, n, 2)] {
+            let size = u64::from(rows) * u64::from(columns) * bytes;
+            buffer.check_range(0, size).map_err(failed)?;
+        }
+        // By columns it is the transposed product, as in `product` below.
+        let product = Fp8Product {
+            extents: [n, m, k],
+            addresses: [b.address, a.address, c.address],
+            workspace: (workspace.address, workspace.bytes as usize),
+        };
+        let plan = Fp8Plan::new(device.primary(), product).map_err(CudaError::Unavailable)?;
+        Ok(Fp8Gemm { plan })
+    }
+
+    /// Queues the product on the device that it was planned for.
+    ///
+    /// # Errors
+    /// What the library refuses, or breakage.
+    pub fn queue(&self, device: &CudaDevice) -> Result<(), DeviceError> {
+        self.plan.queue(device.stream()).map_err(DeviceError::Failed)
     }
 }
 
@@ -86,6 +149,7 @@ fn product(gemm: &Gemm) -> Result<Product, DeviceError> {
         GemmTypes::Tf32 => Types::Tf32,
         GemmTypes::Fp16 => Types::Fp16,
         GemmTypes::Bf16 => Types::Bf16,
+        GemmTypes::Int8 => Types::Int8,
     };
     Ok(Product {
         types,

@@ -48,7 +48,7 @@ pub fn clock_series(
     device.fill(from, 0x5a)?;
     timer.spin_clock(&mut device, WARM_UP_MS)?;
     device.synchronise()?;
-    let pair_ns = if gated { timer.event_overhead_ns(&mut device, 50)? as f64 } else { 0.0 };
+    let pair_ns = if gated { timer.event_overhead_ns(&mut device, 50, true)? as f64 } else { 0.0 };
     let mut all = Vec::new();
     for bytes in COPIES {
         let args = [Arg::Long(to.address), Arg::Long(from.address), Arg::Long(bytes / 16)];

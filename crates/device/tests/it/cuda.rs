@@ -169,7 +169,7 @@ fn the_timer_times_and_hashes() {
     assert_eq!(timer.hashes().unwrap(), [hash_bytes([3, 5], &bytes); 2]);
     assert_eq!(timer.hashes().unwrap(), Vec::<[u64; 2]>::new());
     let sample = timer.sample().unwrap();
-    eprintln!("{sample:?}, pair {} ns", timer.event_overhead_ns(&mut device, 51).unwrap());
+    eprintln!("{sample:?}, pair {} ns", timer.event_overhead_ns(&mut device, 51, true).unwrap());
     assert!(!sample.gate_timed_out && sample.elapsed_ns > 0);
     assert!((0.3e9..4e9).contains(&sample.sm_clock_hz), "{sample:?}");
     timer.close_gate(&mut device).unwrap();

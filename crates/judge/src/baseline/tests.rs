@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use pipeline::baseline::{BaselineId, void_reason};
 use pipeline::device_facts::DeviceFacts;
+use pipeline::energy::{Reading, per_call_mj};
 use pipeline::hardware::{HardwareSheet, SHEET_VERSION};
 use pipeline::inputs::MasterSeed;
 use pipeline::task::Task;
@@ -260,12 +261,22 @@ fn without_pytorch_the_reason_is_told() {
 fn the_pure_parts_of_the_schedule_agree_with_the_runner() {
     let hashes = [[1, u64::MAX], [u64::MAX, 7]];
     let keys: Vec<_> = (0..3).map(|output| output_key([u64::MAX, 12], output)).collect();
-    let values = serde_json::json!({ "keys": keys, "combined": combined_hash(&hashes) });
+    let counter = |at: u64| 7_000 + at / 10 * 50_000;
+    let reading =
+        |at: u64| Reading { elapsed_ms: 10.0 * at as f64, calls: 5 * at, counter_mj: counter(at) };
+    let readings: Vec<_> = (1..60).map(reading).collect();
+    let triple = |it: &Reading| (it.elapsed_ms, it.calls, it.counter_mj);
+    let values = serde_json::json!({
+        "keys": keys,
+        "combined": combined_hash(&hashes),
+        "readings": readings.iter().map(triple).collect::<Vec<_>>(),
+        "per_call_mj": per_call_mj(&readings, 200.0),
+    });
     let tests = include_str!("tests/schedule.py");
     let program = format!("__name__ = 'program'\n{}\n{tests}", PROGRAM.join("\n"));
     let mut command = Command::new(find_python(None).unwrap());
     let output = command.args(["-I", "-c", &program, &values.to_string()]).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("6 checks"), "{told}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("8 checks"), "{told}");
 }

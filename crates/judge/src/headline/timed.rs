@@ -24,7 +24,7 @@ use super::kind::{WindowKind, scratch};
 use super::slots::{CheckedSlot, Ranked};
 use super::{Concluded, Headline};
 use crate::baseline::timed::Ground;
-use crate::cases::{CaseData, Tensors, is_weight, output_sizes};
+use crate::cases::{CaseData, Tensors, is_weight, output_sizes, uncompared};
 use crate::compared::{Checks, Compared, Declared, verify_items};
 use crate::decide::run_failure;
 use crate::evaluate::Evaluation;
@@ -74,8 +74,11 @@ impl Judge {
         }
         let master = evaluation.seed.master(&case.name, evaluation.index);
         let content = |distribution| {
-            let data =
-                self.case_data(evaluation.task, &case.dims, distribution, &master, cancel)?;
+            let (task, dims) = (evaluation.task, &case.dims);
+            let data = match kind.is_compared() {
+                true => self.case_data(task, dims, distribution, &master, cancel)?,
+                false => uncompared(task, case, distribution, &master)?,
+            };
             Ok::<_, JudgeError>((distribution, data))
         };
         let [first, second] = self.search_pair(evaluation);
@@ -327,7 +330,7 @@ impl TimedHeadline<'_> {
         let facts = evaluation.build.facts.as_ref();
         let mma_types = facts.map_or(&[][..], |facts| &facts.mma_types);
         let floor = sheet.floor(&evaluation.task.spec, self.case, class, mma_types);
-        let (Some(floor), Some(ceilings)) = (floor, sheet.ceilings) else {
+        let (Some(floor), Some(ceilings)) = (floor, &sheet.ceilings) else {
             return Ranked::Void("the card's ceilings are not known".to_owned());
         };
         let measured = Measured {

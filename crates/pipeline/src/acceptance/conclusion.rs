@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Check, Entry, Found, LengthError, Protocol, Scope, Subject, Timed, TrialsRecord, WindowRecord,
-    joined, sequence,
-};
+use super::claim::{claim, mean_log, ungated};
+use super::{Check, Entry, Found, Protocol, Scope, Subject, Timed, WindowRecord, joined, sequence};
 use crate::baseline::BaselineId;
 use crate::comparison::{Compared, Comparison, Interval, Suspicion, compare};
 use crate::limits::AUDITED_RATIO_MIN;
@@ -61,6 +59,11 @@ pub struct CaseTime {
     pub weight: f64,
     pub candidate_ns: f64,
     pub baseline_ns: f64,
+    /// Energy of one call in millijoules, where the card's counter told; it decides nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidate_mj: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline_mj: Option<f64>,
 }
 
 /// A speed-up that is shown: only from a correct kernel that is faster.
@@ -226,11 +229,6 @@ fn weighted_log(protocol: &Protocol, windows: &[&WindowRecord], subject: &Subjec
     weighted.sum::<f64>().ln()
 }
 
-fn mean_log(times: impl Iterator<Item = f64>) -> f64 {
-    let logs: Vec<f64> = times.map(f64::ln).collect();
-    logs.iter().sum::<f64>() / logs.len() as f64
-}
-
 /// What the entries of a finished acceptance mean.
 #[must_use]
 pub fn conclude(protocol: &Protocol, entries: &[Entry]) -> Conclusion {
@@ -311,80 +309,6 @@ fn sanitized(entries: &[Entry]) -> bool {
     })
 }
 
-fn claim(protocol: &Protocol, entries: &[Entry], against: Against) -> Claim {
-    let baseline = Subject::Baseline(against.baseline.clone());
-    let time = |case: &str, subject: &Subject| {
-        let windows = entries.iter().filter_map(|entry| match entry {
-            Entry::Window(record) if record.case == case && record.subject == *subject => {
-                record.median_ns()
-            }
-            Entry::Window(_) | Entry::Rebuilt { .. } | Entry::Trials(_) => None,
-            Entry::Checked { .. } | Entry::Pilot(_) => None,
-        });
-        mean_log(windows).exp()
-    };
-    let case = |case: &super::WeightedCase| CaseTime {
-        case: case.case.clone(),
-        weight: case.weight,
-        candidate_ns: time(&case.case, &Subject::Candidate),
-        baseline_ns: time(&case.case, &baseline),
-    };
-    Claim {
-        cases: protocol.cases.iter().map(case).collect(),
-        class: compared_class(protocol, entries),
-        lengths: lengths(entries),
-        deterministic: entries
-            .iter()
-            .all(|entry| !matches!(entry, Entry::Trials(record) if !record.deterministic)),
-        scope: protocol.scope.clone(),
-        over_framework: against.baseline.is_framework(),
-        against,
-        steady: steady(entries),
-        weaknesses: protocol.weaknesses.clone(),
-        not_available: said(entries, &|found| match found {
-            Found::NotAvailable { why } => Some(why.clone()),
-            Found::Clean | Found::Fails { .. } | Found::Audits { .. } | Found::Notes { .. } => None,
-        }),
-        notes: said(entries, &|found| match found {
-            Found::Notes { detail } => Some(detail.clone()),
-            Found::Clean | Found::Fails { .. } | Found::Audits { .. } => None,
-            Found::NotAvailable { .. } => None,
-        }),
-    }
-}
-
-fn lengths(entries: &[Entry]) -> Vec<LengthClass> {
-    let classes = entries.iter().filter_map(|entry| match entry {
-        Entry::Trials(TrialsRecord { length: Some(at), class: Some(class), .. }) => {
-            let LengthError { length, norm_error } = *at;
-            Some(LengthClass { length, norm_error, class: *class })
-        }
-        Entry::Trials(_) | Entry::Rebuilt { .. } | Entry::Checked { .. } => None,
-        Entry::Pilot(_) | Entry::Window(_) => None,
-    });
-    classes.collect()
-}
-
-fn said(entries: &[Entry], what: &dyn Fn(&Found) -> Option<String>) -> Vec<String> {
-    let said = entries.iter().filter_map(|entry| match entry {
-        Entry::Checked { check, found } => what(found).map(|text| format!("{check:?}: {text}")),
-        Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Pilot(_) | Entry::Window(_) => None,
-    });
-    said.collect()
-}
-
-fn steady(entries: &[Entry]) -> Vec<String> {
-    let mut states: Vec<String> = Vec::new();
-    for entry in entries {
-        if let Entry::Window(record) = entry {
-            states.extend(record.steady.iter().cloned());
-        }
-    }
-    states.sort();
-    states.dedup();
-    states
-}
-
 /// Why there is no claim, with the command that helps.
 fn cause(
     entries: &[Entry],
@@ -401,7 +325,10 @@ fn cause(
         };
     };
     let interval = fastest.interval;
-    let against = format!("{} against {}", interval.describe(), fastest.baseline);
+    let mut against = format!("{} against {}", interval.describe(), fastest.baseline);
+    if let Some(ungated) = ungated(entries) {
+        against = format!("{against}; {ungated}");
+    }
     match comparison {
         Comparison::Faster => String::new(),
         Comparison::Same => format!("as fast within 3 %: {against}"),

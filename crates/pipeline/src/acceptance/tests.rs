@@ -1,6 +1,6 @@
 use super::{
     Check, Entry, Found, LengthError, Protocol, Scope, Step, Subject, Timed, TrialsRecord,
-    WeightedCase, WindowRecord, conclude, joined, next_step, reviewed,
+    WeightedCase, WindowRecord, conclude, is_ungated, joined, next_step, reviewed,
 };
 use crate::baseline::{BaselineId, BaselineKind, MathMode};
 use crate::comparison::{Comparison, Confidence, Suspicion};
@@ -59,6 +59,7 @@ fn window(case: &str, subject: Subject, place: (u32, u32), ns: f64) -> WindowRec
         versions: Vec::new(),
         error: None,
         steady: Vec::new(),
+        ungated: false,
         energy_mj: None,
     }
 }
@@ -99,6 +100,76 @@ fn play(protocol: &Protocol, candidate_ns: f64, spoil: &dyn Fn(usize, &mut Entry
         entries.push(entry);
     }
     panic!("an acceptance without an end");
+}
+
+#[test]
+fn energy_of_the_first_round_stands_beside_the_times_and_decides_nothing() {
+    let protocol = protocol();
+    let spent = |entry: &mut Entry| {
+        if let Entry::Window(record) = entry
+            && record.round == 1
+        {
+            let own = record.subject == Subject::Candidate;
+            record.energy_mj = Some(if own { 5.0 } else { 3.0 } + f64::from(record.position % 2));
+        }
+    };
+    let claim = conclude(&protocol, &play(&protocol, 800.0, &|_, entry| spent(entry))).claim;
+    let without = conclude(&protocol, &play(&protocol, 800.0, &|_, _| {})).claim.unwrap();
+    let claim = claim.unwrap();
+    for (case, bare) in claim.cases.iter().zip(&without.cases) {
+        assert_eq!((case.candidate_mj, case.baseline_mj), (Some(5.5), Some(3.5)));
+        assert_eq!((bare.candidate_mj, bare.baseline_mj), (None, None));
+        assert_eq!(case.candidate_ns, bare.candidate_ns);
+    }
+}
+
+#[test]
+fn one_ungated_baseline_in_the_rounds_makes_everybody_ungated_and_is_told() {
+    let protocol = protocol();
+    let mark = |baseline: &BaselineId, entry: &mut Entry| {
+        if let Entry::Pilot(record) = entry
+            && record.case == "small"
+            && record.subject == Subject::Baseline(baseline.clone())
+        {
+            record.ungated = true;
+        }
+    };
+    for (baseline, expected) in [(compiled(), true), (eager(), false)] {
+        let mut entries = play(&protocol, 800.0, &|_, entry| mark(&baseline, entry));
+        assert_eq!(is_ungated(&protocol, &entries, "small"), expected, "{baseline}");
+        assert!(!is_ungated(&protocol, &entries, "headline"));
+        for entry in &mut entries {
+            if let Entry::Window(record) = entry {
+                record.ungated = expected;
+            }
+        }
+        let claim = conclude(&protocol, &entries).claim.unwrap();
+        assert_eq!(claim.notes.iter().any(|note| note.contains("ungated")), expected);
+    }
+    let slower = play(&protocol, 1500.0, &|_, entry| {
+        if let Entry::Window(record) = entry {
+            record.ungated = true;
+        }
+    });
+    assert!(conclude(&protocol, &slower).cause.contains("ungated"));
+}
+
+#[test]
+fn the_profiler_looks_at_the_rounds_when_they_are_over() {
+    let checks = vec![Check::ProfilerClock, Check::Memcheck];
+    let protocol = Protocol { checks, ..protocol() };
+    let apart = Found::Audits { detail: "100 µs by events, 80 µs by ncu".to_owned() };
+    let entries = play(&protocol, 800.0, &|_, entry| {
+        if let Entry::Checked { check: Check::ProfilerClock, found } = entry {
+            *found = apart.clone();
+        }
+    });
+    let last = entries.last().unwrap();
+    assert!(matches!(last, Entry::Checked { check: Check::ProfilerClock, .. }), "{last:?}");
+    let conclusion = conclude(&protocol, &entries);
+    assert_eq!(conclusion.comparison, Some(Comparison::Suspect(Suspicion::Audit)));
+    assert!(conclusion.cause.contains("80 µs by ncu"), "{}", conclusion.cause);
+    assert!(reviewed(&protocol, &entries, "the clocks were looked at").is_some());
 }
 
 fn windows(entries: &[Entry]) -> Vec<&WindowRecord> {

@@ -160,16 +160,22 @@ impl Running<'_> {
     }
 
     pub(super) fn poison(&mut self, set: u32) -> Result<Ended, RunnerError> {
-        let work = self.work;
-        let bound = &self.set(set)?.bound;
-        let mut fills = bound.workspace_bytes(&work.request.plan, Poison::Ones, &Lifetime::Call)?;
-        for output in &work.request.outputs {
-            fills.push((bound.buffer(&output.name)?, poison_byte(Poison::Ones)));
-        }
-        for (buffer, byte) in fills {
-            self.device.fill_async(buffer, byte)?;
+        self.fill_workspaces(set)?;
+        for output in &self.work.request.outputs {
+            let buffer = self.set(set)?.bound.buffer(&output.name)?;
+            self.device.fill_async(buffer, poison_byte(Poison::Ones))?;
         }
         Ok(None)
+    }
+
+    /// Fills a set's workspaces with what the plan asks for.
+    pub(super) fn fill_workspaces(&mut self, set: u32) -> Result<(), RunnerError> {
+        let plan = &self.work.request.plan;
+        let bound = &self.set(set)?.bound;
+        for (buffer, byte) in bound.workspace_bytes(plan, Poison::Ones, &Lifetime::Call)? {
+            self.device.fill_async(buffer, byte)?;
+        }
+        Ok(())
     }
 }
 

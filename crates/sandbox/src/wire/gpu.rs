@@ -54,6 +54,8 @@ pub struct WindowResult {
     pub slots: Vec<SlotContent>,
     pub before: Option<GpuState>,
     pub after: Option<GpuState>,
+    /// Energy of one call in millijoules, where it was wanted and the card's counter moved.
+    pub energy_mj: Option<f64>,
     /// How the parts took their time.
     pub cost: Vec<PartCost>,
 }

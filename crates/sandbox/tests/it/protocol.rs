@@ -14,10 +14,19 @@ use crate::{PATIENCE, limits, reported};
 const CHILD: &str = env!("CARGO_BIN_EXE_sandbox-test-child");
 
 fn play(part: &str, bulk: &[&Memfd], limits: &ChildLimits) -> ChildRun {
+    play_watched(part, bulk, limits, &[])
+}
+
+fn play_watched(
+    part: &str,
+    bulk: &[&Memfd],
+    limits: &ChildLimits,
+    watched_by: &[String],
+) -> ChildRun {
     let bulk: Vec<_> = bulk.iter().map(|memory| memory.as_fd()).collect();
     run_child(&ChildSpec {
         program: Path::new(CHILD),
-        watched_by: &[],
+        watched_by,
         kind: ChildKind::Candidate,
         request: json!({ "part": part }).to_string().as_bytes(),
         bulk: &bulk,
@@ -40,6 +49,30 @@ fn bulk_memory_goes_both_ways() {
     output.seal_write().unwrap();
     let map = output.map().unwrap();
     assert_eq!((map[0], map[8191]), (6, 6));
+}
+
+#[test]
+fn who_watches_may_close_descriptors_and_end_before_the_child() {
+    // It closes what it can, and starts the child from a process that is gone at once.
+    let script = "i=3; while [ $i -lt 64 ]; do eval \"exec $i<&-\"; i=$((i + 1)); done
+        ( \"$@\" & ) ; while [ ! -e done ]; do sleep 0.05; done";
+    let words = ["/bin/bash", "-c", script, "watcher"].map(str::to_owned);
+    let mut input = Memfd::create("input", 4096).unwrap();
+    input.fill(0, &[1, 2, 3]).unwrap();
+    input.seal_write().unwrap();
+    let output = Memfd::create("output", 4096).unwrap();
+    let run = play_watched("sum_then_tell", &[&input, &output], &limits(PATIENCE), &words);
+    assert_eq!(reported(&run), "6");
+    output.seal_write().unwrap();
+    assert_eq!(output.map().unwrap()[0], 6);
+}
+
+#[test]
+fn a_watched_child_says_what_it_lacks() {
+    let words = ["/bin/sh", "-c", "\"$@\"; exit 86", "watcher"].map(str::to_owned);
+    let run = play_watched("nothing", &[], &limits(PATIENCE), &words);
+    assert_eq!(run.outcome, ChildOutcome::Crashed { signal: None, code: Some(86) });
+    assert!(run.stderr_tail.contains("no device"), "{}", run.stderr_tail);
 }
 
 #[test]

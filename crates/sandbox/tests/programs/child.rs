@@ -26,6 +26,8 @@ fn main() -> ExitCode {
 fn play(part: &str, inside: Inside) -> Result<u8, SandboxError> {
     match part {
         "sum" => sum(inside),
+        // For a watcher that cannot wait for it.
+        "sum_then_tell" => sum(inside).inspect(|_| fs::write("done", "").unwrap()),
         "look" => look(inside),
         "burn" => burn(),
         "allocate" => {

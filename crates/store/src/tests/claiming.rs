@@ -70,6 +70,7 @@ fn window(subject: Subject, place: (u32, u32), ns: u64) -> WindowRecord {
         versions: vec![("torch".to_owned(), "2.9".to_owned())],
         error: None,
         steady: Vec::new(),
+        ungated: false,
         energy_mj: None,
     }
 }

@@ -156,8 +156,9 @@ fn round_line(protocol: &Protocol, entries: &[Entry], last: &WindowRecord) -> Op
     }
     let next_round = match next_step(protocol, entries) {
         Step::Window { round, .. } => round,
-        Step::Done => last.round + 1,
-        Step::Rebuild | Step::Trials(_) | Step::Check(_) | Step::Pilot { .. } => return None,
+        // What is checked now looks at the rounds, which are over.
+        Step::Done | Step::Check(_) => last.round + 1,
+        Step::Rebuild | Step::Trials(_) | Step::Pilot { .. } => return None,
     };
     if next_round == last.round {
         return None;
@@ -186,7 +187,10 @@ fn name_of(subject: &Subject) -> String {
 
 fn time_of(record: &WindowRecord) -> String {
     match &record.timed {
-        Timed::Measured { cold, .. } => format!("{} µs", microseconds(cold.median_ns)),
+        Timed::Measured { cold, .. } => {
+            let how = if record.ungated { " ungated" } else { "" };
+            format!("{} µs{how}", microseconds(cold.median_ns))
+        }
         Timed::Void(why) => format!("void, {why}"),
         Timed::Failed(verdict) => verdict.to_string(),
         Timed::NotAvailable(why) => format!("not available: {why}"),

@@ -115,7 +115,8 @@ fn window(subject: Subject, (round, position): (u32, u32)) -> WindowRecord {
         versions: vec![("torch".to_owned(), "2.9".to_owned())],
         error: None,
         steady: vec!["power cap".to_owned()],
-        energy_mj: None,
+        ungated: false,
+        energy_mj: (round == 1).then_some(ns / 1_000.0),
     }
 }
 
@@ -308,7 +309,10 @@ async fn a_kernel_that_only_beats_ours_is_no_speed_up() {
     let page = words::lines(&claim.claim, &conclusion, &[]).join("\n");
     assert!(page.contains("1.250x faster than the task's naive kernel"), "{page}");
     assert!(!page.contains("speed-up") && !page.contains("speedup"), "{page}");
+    let energy = "80.000 mJ against 100.000 mJ a call on `headline`";
+    assert!(page.contains(energy) && words::of_row(&claim).contains(energy), "{page}");
     let json = words::as_json(&claim);
+    assert_eq!(json["energy_mj"][0]["candidate"], 80.0);
     assert_eq!((&json["baseline_set"], &json["tier"]), (&"native".into(), &"claimed".into()));
     assert!(words::headline(&claim.claim, Tier::Confirmed).contains("[confirmed]"));
 }

@@ -39,7 +39,16 @@ pub(crate) fn of_row(row: &ClaimRow) -> String {
         .last()
         .map(|check| format!("; last look: {}, {}", outcome_in_words(check.outcome), check.detail));
     let last = last.filter(|_| row.state != ClaimState::Withdrawn).unwrap_or_default();
-    format!("{} #{}: {what}{last}", row.task_name, row.seq)
+    let energy = energies(&row.claim).next().map(|it| format!("; {it}")).unwrap_or_default();
+    format!("{} #{}: {what}{energy}{last}", row.task_name, row.seq)
+}
+
+/// Energy of one call on each case where the card's counter told both.
+fn energies(claim: &Claim) -> impl Iterator<Item = String> {
+    claim.cases.iter().filter_map(|case| {
+        let (own, other) = (case.candidate_mj?, case.baseline_mj?);
+        Some(format!("{own:.3} mJ against {other:.3} mJ a call on `{}`", case.case))
+    })
 }
 
 /// What the task could not have told; nothing for a proven task.
@@ -76,6 +85,7 @@ pub(crate) fn lines(claim: &Claim, conclusion: &Conclusion, entries: &[Entry]) -
             case.baseline_ns / case.candidate_ns
         )
     }));
+    lines.extend(energies(claim).map(|it| format!("energy, without a verdict: {it}")));
     lines.push(String::new());
     lines.extend(conclusion.against.iter().map(|it| against_line(it, entries)));
     let class = serde_json::to_value(claim.class).unwrap_or_default();
@@ -115,6 +125,9 @@ fn against_line(against: &Against, entries: &[Entry]) -> String {
         Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Checked { .. } => None,
     });
     let Some(record) = record else { return line };
+    if record.ungated {
+        line.push_str("; ungated, with the host's delays");
+    }
     if let Some(error) = &record.error {
         let gate = if error.passes { "passes the gate" } else { "does not pass the gate" };
         line = format!("{line}; error {:.2e}, {gate}", error.norm_error);
@@ -141,6 +154,9 @@ pub(crate) fn as_json(row: &ClaimRow) -> Value {
         "scope": row.claim.scope.lines(),
         "lengths": row.claim.lengths,
         "weaknesses": row.claim.weaknesses,
+        "energy_mj": row.claim.cases.iter().map(|case| json!({
+            "case": case.case, "candidate": case.candidate_mj, "baseline": case.baseline_mj,
+        })).collect::<Vec<_>>(),
         "baseline_set": if row.claim.over_framework { "framework" } else { "native" },
         "checks": row.checks.iter().map(|check| json!({
             "outcome": check.outcome.name(), "detail": check.detail,

@@ -78,6 +78,10 @@ fn ceiling_lines(ceilings: &Ceilings) -> Vec<String> {
             rate.samples
         )
     };
+    let narrow = |name: &str, found: &Result<Rate, String>, unit: &str| match found {
+        Ok(found) => rate(name, found, unit),
+        Err(why) => format!("  {name:<22} not available: {why}"),
+    };
     let mut lines = vec![
         rate("copy (read + write)", &ceilings.copy_bytes_per_s, "TB/s"),
         rate("read", &ceilings.read_bytes_per_s, "TB/s"),
@@ -98,6 +102,8 @@ fn ceiling_lines(ceilings: &Ceilings) -> Vec<String> {
             rate("TF32 matrix product", &gemm.tf32, "TFLOP/s"),
             rate("fp16 matrix product", &gemm.fp16, "TFLOP/s"),
             rate("bf16 matrix product", &gemm.bf16, "TFLOP/s"),
+            narrow("int8 matrix product", &gemm.int8, "TOP/s"),
+            narrow("fp8 matrix product", &gemm.fp8, "TFLOP/s"),
         ]),
         None => lines.push("  matrix products: not measured, cuBLAS was not found".to_owned()),
     }

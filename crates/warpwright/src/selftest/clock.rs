@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::process::{Command, Stdio};
 
 use device::cuda::{self, ClockSeries};
+use judge::{find_tool, profiler_times, profiler_words};
 use pipeline::hardware::HardwareSheet;
 use pipeline::report::microseconds;
 use pipeline::timing::median;
@@ -17,7 +18,8 @@ const TOLERANCE: f64 = 0.02;
 const FROM_NS: f64 = 20_000.0;
 /// What is quoted of a profiler that measured nothing, in characters.
 const SAID_CHARS_MAX: usize = 600;
-const METRIC: &str = "gpu__time_duration.sum";
+/// Kernels of the workload that are timed.
+const KERNELS: [&str; 2] = ["ww_copy", "ww_fma"];
 
 /// The same launches by both clocks; why where there is no profiler.
 struct Clocks {
@@ -101,11 +103,12 @@ fn by_profiler(
     harness: &std::path::Path,
     sheet: &HardwareSheet,
 ) -> anyhow::Result<Result<Vec<f64>, String>> {
-    let words = workload(&std::env::current_exe()?, harness, "ungated");
+    let Some(ncu) = find_tool("ncu") else { return Ok(Err("there is no ncu".to_owned())) };
     // The workload flushes the cache itself, the same way for both.
-    let output = Command::new("ncu")
-        .args(["--clock-control", "none", "--cache-control", "none", "--csv"])
-        .args(["--print-units", "base", "--metrics", METRIC, "-k", "regex:^ww_(copy|fma)$"])
+    let profiler = profiler_words(&ncu, &KERNELS.map(str::to_owned));
+    let words = workload(&std::env::current_exe()?, harness, "ungated");
+    let output = Command::new(&profiler[0])
+        .args(&profiler[1..])
         .args(&words)
         .env("CUDA_VISIBLE_DEVICES", &sheet.uuid)
         .stdin(Stdio::null())
@@ -124,42 +127,4 @@ fn by_profiler(
         return Ok(Err(format!("ncu measured nothing; it ended with: {}", said.trim())));
     }
     Ok(Ok(times))
-}
-
-/// The metric of each launch in order, in nanoseconds, from the page of details in base units.
-fn profiler_times(text: &str) -> Vec<f64> {
-    let mut lines = text.lines().skip_while(|line| !line.contains("\"Metric Name\""));
-    let names = lines.next().map(fields).unwrap_or_default();
-    let column = |wanted: &str| names.iter().position(|name| name == wanted);
-    let columns = (column("Metric Name"), column("Metric Unit"), column("Metric Value"));
-    let (Some(name), Some(unit), Some(value)) = columns else { return Vec::new() };
-    let time = |line: &str| {
-        let fields = fields(line);
-        let is_time = fields.get(name)? == METRIC && fields.get(unit)? == "ns";
-        is_time.then(|| fields.get(value)?.replace(',', "").parse().ok()).flatten()
-    };
-    lines.filter_map(time).collect()
-}
-
-/// Fields of a line of CSV in double quotes.
-fn fields(line: &str) -> Vec<String> {
-    let inner = line.trim().trim_start_matches('"').trim_end_matches('"');
-    inner.split("\",\"").map(str::to_owned).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::profiler_times;
-
-    #[test]
-    fn times_are_read_from_the_page_of_details() {
-        let page = "==PROF== Connected\n\
-                    \"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n\
-                    \"0\",\"ww_copy\",\"gpu__time_duration.sum\",\"ns\",\"5,250\"\n\
-                    \"0\",\"ww_copy\",\"sm__cycles.sum\",\"cycle\",\"77\"\n\
-                    \"1\",\"ww_fma\",\"gpu__time_duration.sum\",\"ns\",\"1,234,500\"\n";
-        assert_eq!(profiler_times(page), [5_250.0, 1_234_500.0]);
-        assert_eq!(profiler_times("==ERROR== no permission\n"), [0.0; 0]);
-        assert_eq!(profiler_times(&page.replace("\"ns\"", "\"us\"")), [0.0; 0]);
-    }
 }

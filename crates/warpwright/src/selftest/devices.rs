@@ -15,7 +15,8 @@ pub(super) fn hardware(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     for sheet in bench.sheets.clone() {
         bench.item(&sheet.uuid, |_| {
             let lines = sheet_lines(&sheet);
-            let found = Found::new(sheet.ceilings.is_some_and(|found| found.memory_scrubbed));
+            let found =
+                Found::new(sheet.ceilings.as_ref().is_some_and(|found| found.memory_scrubbed));
             Ok(found.with("sheet", lines.join("; ")))
         })?;
     }

@@ -8,7 +8,7 @@ use judge::{Judge, RunSeed};
 
 use pipeline::report::microseconds;
 
-use super::{Bench, Found, LAUNCH_DEADLINE_MS, Shipped, judge_on, kernels};
+use super::{Bench, Found, LAUNCH_DEADLINE_MS, Shipped, head_line, judge_on, kernels};
 use crate::embedded;
 
 /// How long an endless kernel may run when a hundred of them are tried, in milliseconds.
@@ -61,10 +61,7 @@ fn all() -> Vec<Hostile> {
 }
 
 fn parse(name: String, reply: String) -> Hostile {
-    let line = |key: &str| {
-        let found = reply.lines().find_map(|line| line.strip_prefix(key));
-        found.unwrap_or_default().trim().to_owned()
-    };
+    let line = |key: &str| head_line(&reply, key);
     let expected = line("expect:").split(" or ").map(|text| text.trim().to_owned()).collect();
     Hostile { name, task: line("task:"), expected, reply }
 }

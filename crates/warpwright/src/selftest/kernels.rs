@@ -28,7 +28,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
 fn copy_rate(bench: &Bench<'_>, judged: &Judged) -> f64 {
     let uuid = measured(judged).map(|measured| measured.uuid.as_str());
     let sheet = bench.sheets.iter().find(|sheet| Some(sheet.uuid.as_str()) == uuid);
-    let ceilings = sheet.and_then(|sheet| sheet.ceilings);
+    let ceilings = sheet.and_then(|sheet| sheet.ceilings.as_ref());
     ceilings.map_or(f64::INFINITY, |ceilings| ceilings.copy_bytes_per_s.median)
 }
 

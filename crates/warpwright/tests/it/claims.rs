@@ -65,6 +65,7 @@ fn window(subject: Subject, (round, position): (u32, u32)) -> WindowRecord {
         versions: vec![("torch".to_owned(), "2.9".to_owned())],
         error: None,
         steady: Vec::new(),
+        ungated: false,
         energy_mj: None,
     }
 }

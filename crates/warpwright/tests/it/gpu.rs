@@ -122,6 +122,15 @@ fn the_self_tests_kernels_are_correct_at_every_simulated_case() {
 }
 
 #[test]
+fn the_self_tests_kernels_for_the_sanitizers_are_built() {
+    for (name, text) in &shipped("sanitizer") {
+        let verdict = judged(&task("vector_add"), text);
+        let built = !["Malformed", "Rejected", "Build"].iter().any(|it| verdict.starts_with(it));
+        assert!(built, "{name}: {verdict}");
+    }
+}
+
+#[test]
 fn the_self_tests_features_are_correct_or_beyond_the_simulator() {
     let features = shipped("features");
     assert!(features.len() >= 10, "{}", features.len());

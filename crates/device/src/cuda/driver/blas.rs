@@ -1,6 +1,6 @@
 //! cuBLAS: a handle on one stream, and matrix products.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::rc::Rc;
 
@@ -24,6 +24,8 @@ pub(in crate::cuda) enum Types {
     Tf32,
     Fp16,
     Bf16,
+    /// int8 operands, int32 result and factors.
+    Int8,
 }
 
 /// A product of matrices stored by columns: `c[m, n] = op(a)[m, k] · op(b)[k, n]`.
@@ -80,21 +82,20 @@ impl Handle {
 
     /// Queues a product.
     pub(in crate::cuda) fn queue(&self, product: &Product) -> Result<(), Refusal> {
-        use sys::cublasComputeType_t as Compute;
-        use sys::cudaDataType_t as Data;
-        let (data, compute) = match product.types {
-            Types::Fp32 => (Data::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F),
-            Types::Tf32 => (Data::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F_FAST_TF32),
-            Types::Fp16 => (Data::CUDA_R_16F, Compute::CUBLAS_COMPUTE_32F),
-            Types::Bf16 => (Data::CUDA_R_16BF, Compute::CUBLAS_COMPUTE_32F),
-        };
+        let (data, result, compute) = data_types(product.types);
         let operation = |transposed| match transposed {
             true => sys::cublasOperation_t::CUBLAS_OP_T,
             false => sys::cublasOperation_t::CUBLAS_OP_N,
         };
         let ([m, n, k], [a, b, c]) = (product.extents, product.addresses);
         let [a_stride, b_stride, c_stride] = product.strides;
-        let (one, zero) = (1f32, 0f32);
+        let (one, zero, whole_one, whole_zero) = (1f32, 0f32, 1i32, 0i32);
+        let [one, zero]: [*const c_void; 2] = match product.types {
+            Types::Int8 => [(&raw const whole_one).cast(), (&raw const whole_zero).cast()],
+            Types::Fp32 | Types::Tf32 | Types::Fp16 | Types::Bf16 => {
+                [(&raw const one).cast(), (&raw const zero).cast()]
+            }
+        };
         // SAFETY: the addresses hold what the extents say, by the contract of `Product`; factors
         // are of the compute type, on the host, and read before the call returns.
         let code = unsafe {
@@ -105,22 +106,38 @@ impl Handle {
                 m,
                 n,
                 k,
-                (&raw const one).cast(),
+                one,
                 a as *const _,
                 data,
                 a_stride,
                 b as *const _,
                 data,
                 b_stride,
-                (&raw const zero).cast(),
+                zero,
                 c as *mut _,
-                data,
+                result,
                 c_stride,
                 compute,
                 sys::cublasGemmAlgo_t::CUBLAS_GEMM_DFALT,
             )
         };
         check("cublasGemmEx", code)
+    }
+}
+
+/// Types of the operands, of the result, and of what is computed.
+fn data_types(
+    types: Types,
+) -> (sys::cudaDataType_t, sys::cudaDataType_t, sys::cublasComputeType_t) {
+    use sys::cublasComputeType_t as Compute;
+    use sys::cudaDataType_t as Data;
+    let same = |data, compute| (data, data, compute);
+    match types {
+        Types::Fp32 => same(Data::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F),
+        Types::Tf32 => same(Data::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F_FAST_TF32),
+        Types::Fp16 => same(Data::CUDA_R_16F, Compute::CUBLAS_COMPUTE_32F),
+        Types::Bf16 => same(Data::CUDA_R_16BF, Compute::CUBLAS_COMPUTE_32F),
+        Types::Int8 => (Data::CUDA_R_8I, Data::CUDA_R_32I, Compute::CUBLAS_COMPUTE_32I),
     }
 }
 

@@ -26,6 +26,20 @@ def card_state(uuid, opened):
         return None
 
 
+def energy_counter(uuid):
+    """A function that reads the counter in millijoules, or gives None; None where there is none."""
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        handle, value = ctypes.c_void_p(), ctypes.c_ulonglong()
+        found = ctypes.byref(handle)
+        if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), found):
+            return None
+        ask = nvml.nvmlDeviceGetTotalEnergyConsumption
+    except (OSError, AttributeError):
+        return None
+    return lambda: None if ask(handle, ctypes.byref(value)) else value.value
+
+
 def told_state(nvml, uuid, opened):
     handle = ctypes.c_void_p()
     found = ctypes.byref(handle)

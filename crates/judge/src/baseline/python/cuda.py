@@ -175,13 +175,15 @@ class Harness:
         clock = cycles / nanoseconds * 1e9 if nanoseconds else 0.0
         return max(round(elapsed.value * 1e6), 0), clock, late != 0
 
-    def event_pair_ns(self, pairs):
+    def event_pair_ns(self, pairs, gated):
         times = []
         for _ in range(pairs):
-            self.close_gate()
+            if gated:
+                self.close_gate()
             self.start()
             self.stop()
-            self.open_gate()
+            if gated:
+                self.open_gate()
             self.wait()
             times.append(self.timed()[0])
         return sorted(times)[len(times) // 2]

@@ -139,7 +139,7 @@ def report(torch, request, bulk):
     before = card_state(request["gpu_uuid"], False)
     result = {
         "end": "Completed", "cold": [], "warm": [], "event_pair_ns": 0.0, "slots": [],
-        "before": before, "after": None, "cost": [],
+        "before": before, "after": None, "energy_mj": None, "cost": [],
     }
     window = None
     try:
@@ -154,7 +154,7 @@ def report(torch, request, bulk):
     if window is not None:
         result["event_pair_ns"] = float(getattr(window, "pair_ns", 0))
         result["slots"] = [{"content": it, "hash": found} for it, found in window.slots.held]
-        result["cost"] = window.cost
+        result["cost"], result["energy_mj"] = window.cost, window.energy_mj
     result["after"] = card_state(request["gpu_uuid"], True)
     return {
         "window": result, "flags_before": flags_before,

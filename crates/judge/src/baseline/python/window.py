@@ -9,6 +9,10 @@ YARDSTICK_MS = 50
 FIRST_CALLS = 5
 CALLS_AFTER_COMPILE = 5
 COMPILES_MAX = 64
+# Held against the Rust side by a test of the runner.
+ENERGY_PATIENCE = 5
+ENERGY_BATCH_MS = 10
+ENERGY_BATCH_CALLS_MAX = 64
 MASK = (1 << 64) - 1
 
 
@@ -57,6 +61,18 @@ def series(specs, least, budget_ns, slots, take, clock, copied):
     return taken
 
 
+def per_call_mj(readings, least_ms):
+    """As crates/pipeline/src/energy.rs: readings are (elapsed_ms, calls, counter_mj)."""
+    steps = [now for last, now in zip(readings, readings[1:]) if last[2] != now[2]]
+    if not steps:
+        return None
+    first, last = steps[0], steps[-1]
+    calls, spent_mj = last[1] - first[1], last[2] - first[2]
+    if calls <= 0 or spent_mj < 0 or last[0] - first[0] < least_ms:
+        return None
+    return spent_mj / calls
+
+
 class Bulk:
     """Memories of the judge, mapped; those that are read are private copies."""
 
@@ -81,7 +97,7 @@ class Window:
         self.torch, self.request, self.bulk = torch, request, bulk
         self.harness, self.subject, self.window = harness, subject, request["window"]
         self.slots = Slots(len(request["contents"]), request["slots"])
-        self.outputs, self.copied_ns, self.cost = [], 0, []
+        self.outputs, self.copied_ns, self.cost, self.energy_mj = [], 0, [], None
         self.contents = [self.tensors() for _ in request["contents"]]
         for content, parts in zip(self.contents, request["contents"]):
             for tensor, part in zip(content, parts):
@@ -105,6 +121,7 @@ class Window:
         cold = part("cold", lambda: self.take("cold", cold_specs, least))
         warm_specs = [{"set": 0, "content": 0}] * window["warm_samples"]
         warm = part("warm", lambda: self.take("warm", warm_specs, 1))
+        part("energy", self.count_energy)
         self.check_inputs()
         return cold, warm
 
@@ -127,7 +144,8 @@ class Window:
         self.harness.wait()
         self.harness.take_hashes()
         self.harness.spin(YARDSTICK_MS)
-        self.pair_ns = self.harness.event_pair_ns(EVENT_PAIRS)
+        gated = "close_gate" in self.window["cold_operations"]
+        self.pair_ns = self.harness.event_pair_ns(EVENT_PAIRS, gated)
 
     def warm_up(self):
         """Runs until nothing was compiled for a while and the clocks are up."""
@@ -175,6 +193,24 @@ class Window:
         for operation in operations:
             sample = perform[operation](spec)
         return sample
+
+    def count_energy(self):
+        """Repeats the subject until the card's counter has moved enough."""
+        least_ms, counter = self.window["energy_ms"], energy_counter(self.request["gpu_uuid"])
+        if not least_ms or counter is None or counter() is None:
+            return
+        started, readings, calls, batch = time.monotonic(), [], 0, 1
+        elapsed_ms = lambda: 1e3 * (time.monotonic() - started)
+        while self.energy_mj is None and elapsed_ms() < ENERGY_PATIENCE * least_ms:
+            before = elapsed_ms()
+            for call in range(calls, calls + batch):
+                self.plan({"set": call % self.window["sets"], "content": 0})
+            self.harness.wait()
+            calls += batch
+            readings.append((elapsed_ms(), calls, counter()))
+            self.energy_mj = per_call_mj(readings, least_ms)
+            wanted = batch * ENERGY_BATCH_MS / max(elapsed_ms() - before, 1e-3)
+            batch = min(max(int(wanted), 1), ENERGY_BATCH_CALLS_MAX)
 
     def refill(self, spec):
         for to, source in zip(self.sets[spec["set"]], self.contents[spec["content"]]):

@@ -40,4 +40,7 @@ def taken(count, least, budget, copying=0):
 
 check([taken(8, 0, 10**9), taken(8, 0, 30), taken(8, 5, 30)] == [8, 3, 6], "least and budget")
 check(taken(8, 0, 30, copying=100) == 3, "copying out does not count")
+steps = [tuple(reading) for reading in rust["readings"]]
+check(per_call_mj(steps, 200) == rust["per_call_mj"], "energy between two steps of the counter")
+check([per_call_mj(it, 200) for it in [[], steps[:15], steps[:1] * 60]] == [None] * 3, "no energy")
 print(done, "checks")

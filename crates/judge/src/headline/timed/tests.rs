@@ -148,6 +148,7 @@ fn window(elapsed_ns: u64) -> WindowResult {
         slots: vec![slot(0, 7), slot(1, 8)],
         before: None,
         after: None,
+        energy_mj: None,
         cost: Vec::new(),
     }
 }
