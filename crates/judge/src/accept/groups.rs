@@ -70,7 +70,6 @@ impl Judge {
         secret: &MasterSeed,
         cancel: &CancelFlag,
     ) -> Result<Group, JudgeError> {
-        let spec = &evaluation.task.spec;
         let shapes = self.accept_cases(evaluation);
         if group == RELATIONS {
             return self.related_calls(evaluation, &shapes, usize::MAX, secret, cancel);
@@ -78,24 +77,8 @@ impl Judge {
         if let Some(length) = lengths::of_group(group) {
             return self.length_group(evaluation, length, secret, cancel);
         }
-        let unknown = || JudgeError::Child {
-            child: "accept",
-            why: format!("there is no group `{group}` of trials"),
-        };
-        let (case, turn) = if let Some(name) = group.strip_prefix(PUBLIC) {
-            let index = spec.cases.iter().position(|case| case.name == name).ok_or_else(unknown)?;
-            (&spec.cases[index], ACCEPT_SHAPES + index)
-        } else if let Some(number) = group.strip_prefix(SHAPE) {
-            let number: usize = number.parse().map_err(|_| unknown())?;
-            (shapes.get(number.wrapping_sub(1)).ok_or_else(unknown)?, number)
-        } else {
-            // Every other group of races has an odd shape.
-            let number = group.strip_prefix(RACES).and_then(|number| number.parse::<usize>().ok());
-            let odd = number.is_some_and(|number| number % 2 == 0);
-            match self.smallest_inside(evaluation, &shapes, odd) {
-                Some(case) => (case, 0),
-                None => return Ok(Group::early(nothing_inside())),
-            }
+        let Some((case, turn)) = self.case_of_group(evaluation, &shapes, group)? else {
+            return Ok(Group::early(nothing_inside()));
         };
         let plan = match self.plan_at(evaluation, self.facts_of(evaluation)?, case) {
             Ok(plan) => plan,
@@ -115,6 +98,33 @@ impl Judge {
                 let runs = self.shape_runs(evaluation, (case, turn), &plan, secret);
                 self.run_group(evaluation, runs, cancel)
             }
+        }
+    }
+
+    /// The case that a group runs, and which turn of the distributions it has; `None` where the
+    /// plan's domain holds no case.
+    fn case_of_group<'c>(
+        &self,
+        evaluation: &Evaluation<'c>,
+        shapes: &'c [Case],
+        group: &str,
+    ) -> Result<Option<(&'c Case, usize)>, JudgeError> {
+        let spec = &evaluation.task.spec;
+        let unknown = || JudgeError::Child {
+            child: "accept",
+            why: format!("there is no group `{group}` of trials"),
+        };
+        if let Some(name) = group.strip_prefix(PUBLIC) {
+            let index = spec.cases.iter().position(|case| case.name == name).ok_or_else(unknown)?;
+            Ok(Some((&spec.cases[index], ACCEPT_SHAPES + index)))
+        } else if let Some(number) = group.strip_prefix(SHAPE) {
+            let number: usize = number.parse().map_err(|_| unknown())?;
+            Ok(Some((shapes.get(number.wrapping_sub(1)).ok_or_else(unknown)?, number)))
+        } else {
+            // Every other group of races has an odd shape.
+            let number = group.strip_prefix(RACES).and_then(|number| number.parse::<usize>().ok());
+            let odd = number.is_some_and(|number| number % 2 == 0);
+            Ok(self.smallest_inside(evaluation, shapes, odd).map(|case| (case, 0)))
         }
     }
 
