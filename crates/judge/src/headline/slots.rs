@@ -65,3 +65,16 @@ pub(super) fn unverified(window: &WindowResult, slots: &[CheckedSlot]) -> Option
         format!("outputs differ from call to call, and {count} of {total} were not compared")
     })
 }
+
+/// What is worth saying of a window that has a time.
+pub(super) fn remarks(measured: &Measured, window: &WindowResult) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let (dropped, all) = (measured.cold.dropped, measured.cold.dropped + measured.cold.samples);
+    if dropped > 0 {
+        remarks.push(format!("{dropped} of {all} timed samples were dropped"));
+    }
+    if window.cold.iter().all(|sample| sample.sm_clock_hz == 0.0) {
+        remarks.push("this card's timer is too coarse to read its clock by".to_owned());
+    }
+    remarks
+}

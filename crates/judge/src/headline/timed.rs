@@ -24,7 +24,7 @@ use sandbox::{CancelFlag, Memfd};
 
 use super::kind::WindowKind;
 use super::room::Room;
-use super::slots::{CheckedSlot, Ranked, disturbance, unverified};
+use super::slots::{CheckedSlot, Ranked, disturbance, remarks, unverified};
 use super::{Concluded, Headline};
 use crate::baseline::timed::Ground;
 use crate::cases::{CaseData, Tensors, is_weight, output_sizes, uncompared};
@@ -384,19 +384,6 @@ impl TimedHeadline<'_> {
     fn output_bytes(&self) -> u64 {
         self.outputs.places.values().map(|(_, bytes)| bytes).sum()
     }
-}
-
-/// What is worth saying of a window that has a time.
-fn remarks(measured: &Measured, window: &WindowResult) -> Vec<String> {
-    let mut remarks = Vec::new();
-    let (dropped, all) = (measured.cold.dropped, measured.cold.dropped + measured.cold.samples);
-    if dropped > 0 {
-        remarks.push(format!("{dropped} of {all} timed samples were dropped"));
-    }
-    if window.cold.iter().all(|sample| sample.sm_clock_hz == 0.0) {
-        remarks.push("this card's timer is too coarse to read its clock by".to_owned());
-    }
-    remarks
 }
 
 #[cfg(test)]

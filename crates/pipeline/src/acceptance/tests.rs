@@ -4,8 +4,6 @@ use super::{
 };
 use crate::baseline::{BaselineId, BaselineKind, MathMode};
 use crate::comparison::{Comparison, Confidence, Suspicion};
-use crate::memory::{Fitted, Memory, Rung};
-use crate::report::GpuRecord;
 use crate::task::spec::Precision;
 use crate::timing::Spread;
 use crate::verdict::{Reason, Verdict};
@@ -361,46 +359,6 @@ fn nothing_that_needs_a_person_becomes_a_claim() {
     assert_eq!(reviewed(&protocol, &slower, "read it"), None);
     let watched = play(&protocol, 50.0, &|_, _| {});
     assert!(conclude(&protocol, &watched).claim.is_some());
-}
-
-/// Once, however many windows there were, and the candidate's own words only.
-#[test]
-fn a_claim_says_what_memory_forbade() {
-    let protocol = Protocol { checks: vec![Check::BigShape], ..protocol() };
-    let fitted = |subject: &Subject| Fitted {
-        rung: Rung::SmallerShape,
-        dims: [("rows".to_owned(), 64)].into(),
-        largest: 256,
-        need: Memory { device: 8, host: 8 },
-        free: Memory { device: 10, host: 10 },
-        why: if *subject == Subject::Candidate { "it is small" } else { "of others" }.to_owned(),
-    };
-    let entries = play(&protocol, 800.0, &|_, entry| match entry {
-        Entry::Window(record) if record.case == "headline" => {
-            record.gpu = Some(GpuRecord {
-                uuid: "GPU-made-up".to_owned(),
-                driver: "1".to_owned(),
-                before: None,
-                after: None,
-                cold: Vec::new(),
-                warm: Vec::new(),
-                cost: Vec::new(),
-                memory: Some(fitted(&record.subject)),
-            });
-        }
-        Entry::Checked { found, .. } => {
-            *found = Found::Notes { detail: "max size verified: 256 bytes".to_owned() };
-        }
-        Entry::Window(_) | Entry::Pilot(_) | Entry::Trials(_) | Entry::Rebuilt { .. } => {}
-    });
-    let claim = conclude(&protocol, &entries).claim.unwrap();
-    assert_eq!(
-        claim.notes,
-        [
-            "BigShape: max size verified: 256 bytes",
-            "headline timed at rows = 64, smaller than asked because it is small"
-        ]
-    );
 }
 
 #[test]
