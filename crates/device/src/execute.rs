@@ -38,11 +38,20 @@ pub trait Device {
     /// A buffer of another device.
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), DeviceError>;
 
+    /// Copies a buffer's bytes out, from `offset` on.
+    ///
+    /// # Errors
+    /// A range outside the buffer.
+    fn download_part(&self, buffer: Buffer, offset: u64, out: &mut [u8])
+    -> Result<(), DeviceError>;
+
     /// Copies a buffer's first bytes out.
     ///
     /// # Errors
     /// More bytes than the buffer has.
-    fn download(&self, buffer: Buffer, out: &mut [u8]) -> Result<(), DeviceError>;
+    fn download(&self, buffer: Buffer, out: &mut [u8]) -> Result<(), DeviceError> {
+        self.download_part(buffer, 0, out)
+    }
 
     /// What launches wrote beside buffers since these were made, on a device that cannot stop it at
     /// once; elsewhere such a write is a fault and this is empty.

@@ -107,9 +107,14 @@ impl Device for SimDevice {
             .map_err(|error| DeviceError::Failed(error.to_string()))
     }
 
-    fn download(&self, buffer: Buffer, out: &mut [u8]) -> Result<(), DeviceError> {
-        buffer.check_range(0, out.len() as u64)?;
-        let bytes = self.machine.read(buffer.address, out.len());
+    fn download_part(
+        &self,
+        buffer: Buffer,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        buffer.check_range(offset, out.len() as u64)?;
+        let bytes = self.machine.read(buffer.address + offset, out.len());
         out.copy_from_slice(bytes.map_err(|error| DeviceError::Failed(error.to_string()))?);
         Ok(())
     }

@@ -263,6 +263,7 @@ mod tests {
             cold: (0..50).map(sample).collect(),
             warm: Vec::new(),
             cost: Vec::new(),
+            memory: None,
         };
         let begun = WindowRecord::begun("headline", Subject::Candidate, 0, 0);
         WindowRecord { timed, gpu: Some(gpu), ..begun }

@@ -95,16 +95,16 @@ impl Judge {
         if let Some(kernel) = kernel {
             return self.record_kernel(evaluation, case, &kernel, kind, window, cancel);
         }
-        let Some(gpus) = &self.config.gpus else {
+        if self.config.gpus.is_none() {
             window.timed = Timed::NotAvailable("no GPU".to_owned());
             return Ok(());
-        };
-        let headline = self.timed_case(evaluation, case, gpus, kind, cancel)?;
+        }
+        let headline = self.timed_case(evaluation, case, kind, cancel)?;
         let Headline::Timed(timed) = &headline else {
             window.timed = Timed::NotAvailable("its tensors are too large here".to_owned());
             return Ok(());
         };
-        let ground = timed.ground(evaluation.task, case);
+        let ground = timed.ground(evaluation.task);
         let performed = match baseline.kind {
             BaselineKind::Vendor => self.perform_vendor(&ground, baseline, cancel),
             BaselineKind::Eager | BaselineKind::Compile | BaselineKind::MaxAutotune => {
@@ -228,7 +228,7 @@ impl Judge {
         }
         into.gpu = performed.sheet.as_ref().map(|sheet| record(sheet, Vec::new()));
         if let Some(gpu) = &mut into.gpu {
-            note_window(gpu, window);
+            note_window(gpu, window, timed.fitted());
         }
         Ok(())
     }
@@ -242,11 +242,8 @@ impl Judge {
         cancel: &CancelFlag,
     ) -> Result<Option<BaselineError>, JudgeError> {
         timed.seal()?;
-        let items = timed.verify_items(evaluation, window, 0, Declared::direct(class))?;
-        if items.is_empty() {
-            return Ok(None);
-        }
-        let checks = self.verified(items, &timed.compared_bulk(), cancel)?;
+        let declared = Declared::direct(class);
+        let checks = self.window_checks(evaluation, timed, window, declared, cancel)?;
         let worst = checks.checks.iter().map(|check| check.norm_error).reduce(f64::max);
         let slots = timed.slots_of(evaluation, window, checks);
         let reports = [timed.content_report(0, &slots), timed.content_report(1, &slots)];

@@ -52,14 +52,14 @@ impl Judge {
         class: Precision,
         cancel: &CancelFlag,
     ) -> Result<Calibrated, JudgeError> {
-        let Some(gpus) = &self.config.gpus else {
+        if self.config.gpus.is_none() {
             return Err(JudgeError::NotAvailable("no GPU".to_owned()));
-        };
-        let headline = self.timed_case(evaluation, case, gpus, WindowKind::Search, cancel)?;
+        }
+        let headline = self.timed_case(evaluation, case, WindowKind::Search, cancel)?;
         let Headline::Timed(timed) = &headline else {
             return Ok(Err("its tensors are too large here".to_owned()));
         };
-        let ground = timed.ground(evaluation.task, case);
+        let ground = timed.ground(evaluation.task);
         let performed = match baseline.kind {
             BaselineKind::Vendor => self.perform_vendor(&ground, baseline, cancel)?,
             BaselineKind::Eager | BaselineKind::Compile | BaselineKind::MaxAutotune => {
@@ -77,8 +77,8 @@ impl Judge {
             Err(why) => return Ok(Err(why)),
         };
         timed.seal()?;
-        let items = timed.verify_items(evaluation, &window, 0, Declared::direct(class))?;
-        let checks = self.verified(items, &timed.compared_bulk(), cancel)?;
+        let declared = Declared::direct(class);
+        let checks = self.window_checks(evaluation, timed, &window, declared, cancel)?;
         let slots = timed.slots_of(evaluation, &window, checks);
         Ok(Ok(vec![timed.content_report(0, &slots), timed.content_report(1, &slots)]))
     }

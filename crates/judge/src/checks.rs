@@ -39,6 +39,9 @@ impl Judge {
         if evaluation.candidate.plan.kernels().count() > 1 && policy.has(Defence::G) {
             checks.push(Check::DeadSteps);
         }
+        if policy.has(Defence::F) {
+            checks.push(Check::BigShape);
+        }
         checks
     }
 
@@ -61,6 +64,7 @@ impl Judge {
             Check::Eviction => self.eviction(evaluation, cancel),
             Check::Growth => self.growth(evaluation, cancel),
             Check::ProfilerClock => self.profiler_clock(evaluation, entries, cancel),
+            Check::BigShape => self.big_shape(evaluation, cancel),
         }
     }
 

@@ -27,6 +27,25 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
+    /// Adds those of items that follow.
+    pub(crate) fn append(&mut self, mut next: Self) {
+        self.checks.append(&mut next.checks);
+        self.hashes.append(&mut next.hashes);
+        self.spreads.append(&mut next.spreads);
+    }
+
+    /// Takes the first `count` items off.
+    pub(crate) fn take(&mut self, count: usize) -> Self {
+        fn first<T>(all: &mut Vec<T>, count: usize) -> Vec<T> {
+            all.drain(..count.min(all.len())).collect()
+        }
+        Self {
+            checks: first(&mut self.checks, count),
+            hashes: first(&mut self.hashes, count),
+            spreads: first(&mut self.spreads, count),
+        }
+    }
+
     /// Takes off what is about the window; the trials' part stays.
     pub(crate) fn split_off_window(&mut self, trials: &[Trial<'_>], run: &RunReport) -> Self {
         let pairs = trials.iter().zip(&run.runs);
@@ -81,16 +100,23 @@ impl Judge {
                 items.extend(of_trial);
             }
         }
+        let mut of_window = Checks::default();
         if let (Headline::Timed(timed), Some(window)) = (headline, &run.window) {
-            let first = bulk.0.len() as u32;
-            bulk.0.extend(timed.compared_bulk());
             let declared = Declared::of(&evaluation.candidate.plan);
-            items.extend(timed.verify_items(evaluation, window, first, declared)?);
+            if timed.is_in_tiles() {
+                of_window = self.window_in_tiles(evaluation, timed, window, declared, cancel)?;
+            } else {
+                let first = bulk.0.len() as u32;
+                bulk.0.extend(timed.compared_bulk());
+                items.extend(timed.verify_items(evaluation, window, first, declared)?);
+            }
         }
         if items.is_empty() {
-            return Ok(Checks::default());
+            return Ok(of_window);
         }
-        self.verified(items, &bulk.0, cancel)
+        let mut checks = self.verified(items, &bulk.0, cancel)?;
+        checks.append(of_window);
+        Ok(checks)
     }
 
     fn trial_items<'a>(

@@ -1,6 +1,7 @@
 //! From what the children reported to the report and the verdict; nothing here runs anything.
 
 use pipeline::check::OutputCheck;
+use pipeline::hidden::Dims;
 use pipeline::inputs::Distribution;
 use pipeline::report::{CaseReport, CaseStatus};
 use pipeline::verdict::{Kind, Reason, Verdict};
@@ -25,6 +26,7 @@ pub(crate) fn headline_failure(sample: &SampleResult) -> Option<(Reason, String)
 
 pub(crate) fn headline_report(
     evaluation: &Evaluation<'_>,
+    dims: &Dims,
     sample: &SampleResult,
     reason: Reason,
     detail: String,
@@ -33,7 +35,7 @@ pub(crate) fn headline_report(
     let [run, total] = sample.blocks;
     Some(CaseReport {
         case: headline.name.clone(),
-        dims: headline.dims.clone(),
+        dims: dims.clone(),
         distribution: Distribution::D1,
         status: CaseStatus::Failed {
             reason,

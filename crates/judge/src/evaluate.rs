@@ -12,6 +12,7 @@ use pipeline::defence::Defence;
 use pipeline::gate::{Integers, check_values};
 use pipeline::hardware::HardwareSheet;
 use pipeline::launch::{LaunchError, ResolvedPlan};
+use pipeline::memory::Fitted;
 use pipeline::report::{CaseReport, CaseStatus, GpuRecord, PartCost, Report, Score, Stage};
 use pipeline::scope::Scope;
 use pipeline::task::Task;
@@ -123,7 +124,9 @@ impl Judge {
         let of_window = checks.split_off_window(trials, &run);
         found.cases = case_reports(trials, run.runs, checks.checks);
         let concluded = match (headline, &run.sample, &run.window) {
-            (Headline::Counted(_), Some(sample), _) => self.counted(evaluation, sample),
+            (Headline::Counted(Some(counted)), Some(sample), _) => {
+                self.counted(evaluation, counted, sample)
+            }
             (Headline::Timed(timed), _, Some(window)) => {
                 let sheet = found.gpu.as_ref().map(|(_, sheet)| sheet);
                 timed.conclude(evaluation, sheet, window, of_window)
@@ -137,8 +140,8 @@ impl Judge {
         if let Some((record, _)) = &mut found.gpu {
             record.cost.extend(run.cost);
             record.cost.push(compared);
-            if let Some(window) = run.window {
-                note_window(record, window);
+            if let (Some(window), Headline::Timed(timed)) = (run.window, headline) {
+                note_window(record, window, timed.fitted());
             }
         }
         found.notes.extend(concluded.notes);
@@ -241,11 +244,13 @@ pub(crate) fn record(sheet: &HardwareSheet, cost: Vec<PartCost>) -> GpuRecord {
         cold: Vec::new(),
         warm: Vec::new(),
         cost,
+        memory: None,
     }
 }
 
 /// Moves what a window told into the record of its card.
-pub(crate) fn note_window(record: &mut GpuRecord, window: WindowResult) {
+pub(crate) fn note_window(record: &mut GpuRecord, window: WindowResult, fitted: &Fitted) {
+    record.memory = Some(fitted.clone());
     record.before = window.before;
     record.after = window.after;
     record.cold = window.cold;

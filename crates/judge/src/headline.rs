@@ -2,6 +2,7 @@
 
 mod counted;
 mod kind;
+mod room;
 mod slots;
 mod timed;
 
@@ -13,14 +14,15 @@ use sandbox::{CancelFlag, Memfd};
 
 use crate::evaluate::Evaluation;
 use crate::{Judge, JudgeError};
+pub(crate) use counted::CountedHeadline;
 pub(crate) use kind::WindowKind;
-pub(crate) use slots::Ranked;
-pub(crate) use timed::{TimedHeadline, disturbance};
+pub(crate) use slots::{Ranked, disturbance};
+pub(crate) use timed::TimedHeadline;
 
 /// What is done with the headline case here.
 pub(crate) enum Headline<'a> {
     /// `None` where the simulator cannot hold it.
-    Counted(Option<SampleCase>),
+    Counted(Option<Box<CountedHeadline>>),
     Timed(Box<TimedHeadline<'a>>),
     /// Nothing, and why.
     Untimed(String),
@@ -44,7 +46,7 @@ impl Default for Concluded {
 impl Headline<'_> {
     pub(crate) fn sample(&self) -> Option<SampleCase> {
         match self {
-            Self::Counted(sample) => sample.clone(),
+            Self::Counted(counted) => counted.as_ref().map(|it| it.sample.clone()),
             Self::Timed(_) | Self::Untimed(_) | Self::Left => None,
         }
     }
@@ -104,9 +106,9 @@ impl Judge {
         cancel: &CancelFlag,
     ) -> Result<Headline<'a>, JudgeError> {
         match &self.config.gpus {
-            None => Ok(Headline::Counted(self.sample_case(evaluation))),
-            Some(gpus) => match evaluation.task.spec.headline() {
-                Some(case) => self.timed_case(evaluation, case, gpus, WindowKind::Search, cancel),
+            None => Ok(Headline::Counted(self.counted_case(evaluation, cancel)?.map(Box::new))),
+            Some(_) => match evaluation.task.spec.headline() {
+                Some(case) => self.timed_case(evaluation, case, WindowKind::Search, cancel),
                 None => Ok(Headline::Untimed("the task has no headline".to_owned())),
             },
         }

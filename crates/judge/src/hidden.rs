@@ -99,7 +99,7 @@ impl Judge {
     }
 
     /// True where the plan's domain holds; other errors of the plan are the candidate's.
-    fn admits(&self, evaluation: &Evaluation<'_>, dims: &hidden::Dims) -> bool {
+    pub(crate) fn admits(&self, evaluation: &Evaluation<'_>, dims: &hidden::Dims) -> bool {
         !matches!(self.resolve(evaluation, dims), Err(LaunchError::Domain { .. }))
     }
 
@@ -172,7 +172,8 @@ impl Judge {
                 break;
             }
         }
-        let report = RunReport { runs: results, sample: None, window: None, cost: Vec::new() };
+        let report =
+            RunReport { runs: results, sample: None, window: None, tiles: None, cost: Vec::new() };
         let checks = self.verify(evaluation, trials, &Headline::Left, &report, cancel)?;
         let mut group = self.grouped(evaluation, trials, report, checks);
         group.repeatable &= repeatable;

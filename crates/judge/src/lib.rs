@@ -8,6 +8,7 @@ mod accept;
 mod admission;
 mod baseline;
 mod baselines;
+mod big;
 mod build;
 mod calibrate;
 mod case_cache;
@@ -24,9 +25,11 @@ mod gpu;
 mod hardware;
 mod headline;
 mod hidden;
+mod in_tiles;
 mod input_digest;
 mod lengths;
 mod limits;
+mod memory;
 mod on_card;
 mod policy;
 mod profiler;
@@ -55,6 +58,7 @@ pub use evaluator::{Evaluator, Job, JobPoll, JobStage, JobTicket};
 pub use gpu::GpuConfig;
 pub use hardware::{Probing, find_gpus};
 pub use input_digest::input_digest;
+pub use memory::MemoryCaps;
 use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
 use pipeline::inputs::{GENERATOR_VERSION, MasterSeed};
@@ -99,6 +103,7 @@ pub struct Judge {
     /// Jobs handed over and not judged yet.
     jobs: Mutex<BTreeMap<JobTicket, Arc<Job>>>,
     pool: gpu::GpuPool,
+    memory: memory::KnownMemory,
     /// The compiled harness, once it is needed.
     harness: Mutex<Option<Arc<Memfd>>>,
     /// PyTorch, once it is needed.
@@ -138,6 +143,7 @@ impl Judge {
         Self {
             config,
             pool: gpu::GpuPool::new(count),
+            memory: memory::KnownMemory::default(),
             harness: Mutex::default(),
             baselines: Mutex::default(),
             cases: case_cache::CaseCache::new(cache_bytes),
@@ -155,7 +161,7 @@ impl Judge {
     /// Identity of this judge: [`judge_hash`], unless some defence is off.
     #[must_use]
     pub fn hash(&self) -> Digest {
-        self.config.policy.hash(judge_hash())
+        self.memory_hash(self.config.policy.hash(judge_hash()))
     }
 
     /// What the judge was made of.

@@ -63,6 +63,18 @@ pub(crate) const SLACK_BYTES: u64 = 40 << 20;
 
 /// How long the kernels of a reference may take on a GPU, in milliseconds.
 pub(crate) const REFERENCE_LAUNCH_DEADLINE_MS: u64 = 60_000;
+/// Above so many bytes or elements of one tensor, 32-bit arithmetic with a sign goes wrong.
+pub(crate) const BIG_ABOVE: u64 = 1 << 31;
+/// Expected values that the host holds at once where they come in tiles, in bytes.
+pub(crate) const TILE_BYTES: u64 = 256 << 20;
+/// What allocations of a GPU are multiples of, and those of the simulator, in bytes.
+pub(crate) const DEVICE_GRAIN: u64 = 2 << 20;
+pub(crate) const SIMULATED_GRAIN: u64 = 256;
+/// Device memory of the simulator, in bytes: what the runner gives it at most.
+pub(crate) const SIMULATED_BYTES_MAX: u64 = 4 << 30;
+/// Memory that is left to modules, contexts and whatever else runs, in bytes.
+pub(crate) const DEVICE_SPARE_BYTES: u64 = 1 << 30;
+pub(crate) const HOST_SPARE_BYTES: u64 = 1 << 30;
 /// Room for outputs that a window copies out, in bytes.
 pub(crate) const SLOTS_BYTES_MAX: u64 = 4 << 30;
 /// Outputs that a window copies out.
@@ -106,6 +118,14 @@ pub(crate) const REFERENCE_LIMITS: ChildLimits = ChildLimits {
     cpu_s: 120,
     data_bytes: 8 << 30,
     file_bytes: 4 << 30,
+    open_files: 128,
+};
+/// Limits of the reference's child where it also compares, with as many threads as there are.
+pub(crate) const TILES_LIMITS: ChildLimits = ChildLimits {
+    deadline: Duration::from_secs(240),
+    cpu_s: 1_800,
+    data_bytes: 8 << 30,
+    file_bytes: 1 << 20,
     open_files: 128,
 };
 /// Limits of the candidate's child.

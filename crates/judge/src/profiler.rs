@@ -119,14 +119,13 @@ impl Judge {
         words: &[String],
         cancel: &CancelFlag,
     ) -> Result<Result<String, String>, JudgeError> {
-        let (Some(gpus), Some(facts)) = (&self.config.gpus, &evaluation.build.facts) else {
+        let (Some(_), Some(facts)) = (&self.config.gpus, &evaluation.build.facts) else {
             return Err(JudgeError::NotAvailable("no GPU, so no times".to_owned()));
         };
         let known = Evaluation { seed: &KNOWN_SEED, index: 0, ..*evaluation };
         let launches = known.candidate.plan.kernels().count().max(1) as u32;
         let calls = (PROFILED_LAUNCHES_MAX / launches).clamp(PROFILED_CALLS_MIN, PROFILED_CALLS);
-        let headline =
-            self.timed_case(&known, case, gpus, WindowKind::Profiled { calls }, cancel)?;
+        let headline = self.timed_case(&known, case, WindowKind::Profiled { calls }, cancel)?;
         if let Headline::Untimed(why) = &headline {
             return Ok(Err(why.clone()));
         }

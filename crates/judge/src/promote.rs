@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use pipeline::big_shape::Beyond;
 use pipeline::defence::Defence;
 use pipeline::inputs::{Distribution, MasterSeed};
 use pipeline::promotion::{Coarse, Promotion};
@@ -14,6 +15,7 @@ use pipeline::task::spec::Case;
 use pipeline::verdict::{Reason, Verdict};
 use sandbox::CancelFlag;
 
+use crate::big::Big;
 use crate::evaluate::Evaluation;
 use crate::hidden::Group;
 use crate::limits::{
@@ -38,6 +40,10 @@ impl Judge {
         let secret = MasterSeed(evaluation.seed.0).derive("promote");
         let mut found = Found::default();
         self.hidden_trials(evaluation, &secret, &mut found, cancel)?;
+        if found.verdict.is_none() {
+            // More than 2^31 elements take too long for every promote.
+            found.take_big(self.big_case(evaluation, &[Beyond::Bytes], &secret, cancel)?);
+        }
         if found.verdict.is_none() && !self.builds_again(evaluation, started, cancel)? {
             let detail = "compiling the same source again gave another program";
             found.verdict = Some(Verdict::failed(Reason::State, detail));
@@ -242,6 +248,17 @@ impl Found {
             return false;
         }
         true
+    }
+
+    fn take_big(&mut self, big: Big) {
+        match big {
+            Big::Passed(case, _) => self.cases.push(*case),
+            Big::Failed(cases, verdict) => {
+                self.cases.extend(cases);
+                self.verdict = Some(verdict);
+            }
+            Big::Left(why) => self.notes.push(format!("no big case: {why}")),
+        }
     }
 }
 

@@ -140,8 +140,22 @@ impl Judge {
             limits: &REFERENCE_LIMITS,
             killed_tries_max: CANDIDATE_TRIES_MAX,
         };
-        let end = self.run_on_card(&run, request, cancel)?.end;
-        let report: RunReport = match end {
+        self.reference_report(task, dims, &run, request, cancel)?;
+        outputs.memfd.seal_write()?;
+        Ok(outputs)
+    }
+
+    /// Runs a reference's child; its only run must complete.
+    pub(crate) fn reference_report(
+        &self,
+        task: &Task,
+        dims: &BTreeMap<String, i64>,
+        run: &CardRun<'_>,
+        request: RunRequest,
+        cancel: &CancelFlag,
+    ) -> Result<RunReport, JudgeError> {
+        let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
+        let report: RunReport = match self.run_on_card(run, request, cancel)?.end {
             ChildEnd::Reported(report) => report,
             ChildEnd::TimedOut => {
                 return Err(broken("it did not end within its deadline".to_owned()));
@@ -151,15 +165,13 @@ impl Judge {
             }
         };
         match report.runs.first().map(|run| &run.end) {
-            Some(RunEnd::Completed) => {}
-            Some(end) => return Err(broken(format!("at {dims:?}: {}", words(end)))),
-            None => return Err(broken("it was not run".to_owned())),
+            Some(RunEnd::Completed) => Ok(report),
+            Some(end) => Err(broken(format!("at {dims:?}: {}", words(end)))),
+            None => Err(broken("it was not run".to_owned())),
         }
-        outputs.memfd.seal_write()?;
-        Ok(outputs)
     }
 
-    fn reference_plan(
+    pub(crate) fn reference_plan(
         &self,
         task: &Task,
         dims: &BTreeMap<String, i64>,
@@ -174,7 +186,11 @@ impl Judge {
         })
     }
 
-    fn reference_build(&self, task: &Task, cancel: &CancelFlag) -> Result<Arc<Build>, JudgeError> {
+    pub(crate) fn reference_build(
+        &self,
+        task: &Task,
+        cancel: &CancelFlag,
+    ) -> Result<Arc<Build>, JudgeError> {
         if let Some(found) = lock(&self.references).get(&task.hash) {
             return Ok(Arc::clone(found));
         }
@@ -217,7 +233,7 @@ impl Judge {
     }
 }
 
-fn reference_request(
+pub(crate) fn reference_request(
     build: &Build,
     facts: &BuildFacts,
     device: DeviceChoice,
@@ -256,6 +272,7 @@ fn reference_request(
         }],
         sample: None,
         window: None,
+        tiles: None,
         detailed: false,
     }
 }

@@ -167,6 +167,7 @@ impl Judge {
                 .collect(),
             sample: None,
             window: None,
+            tiles: None,
             detailed: true,
         };
         let image = image_memfds(build)?;

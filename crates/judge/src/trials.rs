@@ -145,6 +145,7 @@ impl Judge {
     ) -> Result<Vec<Trial<'a>>, JudgeError> {
         let task = evaluation.task;
         let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
+        self.check_room(task, &specs, cancel)?;
         let mut trials: Vec<Trial<'a>> = Vec::new();
         for spec in specs {
             let TrialSpec { case, plan, distribution, poison, continues, twin_of, .. } = spec;
@@ -234,6 +235,7 @@ impl Judge {
             runs,
             sample: headline.sample(),
             window: headline.window_request(evaluation, bulk.0.len() as u32),
+            tiles: None,
             detailed: false,
         }
     }

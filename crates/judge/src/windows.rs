@@ -144,10 +144,10 @@ impl Judge {
         kind: WindowKind,
         cancel: &CancelFlag,
     ) -> Result<TimedWindow, JudgeError> {
-        let (Some(gpus), Some(facts)) = (&self.config.gpus, &evaluation.build.facts) else {
+        let (Some(_), Some(facts)) = (&self.config.gpus, &evaluation.build.facts) else {
             return Err(JudgeError::NotAvailable("no GPU, so no times".to_owned()));
         };
-        let headline = self.timed_case(evaluation, case, gpus, kind, cancel)?;
+        let headline = self.timed_case(evaluation, case, kind, cancel)?;
         let timed = match &headline {
             Headline::Timed(timed) => timed,
             Headline::Untimed(why) => return Ok(TimedWindow::void(why)),
@@ -172,7 +172,7 @@ impl Judge {
         let (verdict, energy_mj) = (verdict_of(&cases), window.energy_mj);
         if let (Some(gpu), Some(window)) = (&mut gpu, report.window) {
             gpu.cost.extend::<Vec<PartCost>>(report.cost);
-            note_window(gpu, window);
+            note_window(gpu, window, timed.fitted());
         }
         let timed = if failed { failed_window(verdict) } else { timed_of(ranked) };
         Ok(TimedWindow { timed, gpu, energy_mj, cases })

@@ -152,6 +152,9 @@ pub const WORK_RATIO_MIN: f64 = 1.5;
 /// counts as fixed.
 pub const HIDDEN_TRIES_MAX: u32 = 10_000;
 pub const HIDDEN_SHAPES_MIN: usize = 3;
+/// Tries to draw a shape beyond 2^31, and what the extents of half of them are multiples of.
+pub const BIG_TRIES_MAX: u32 = 1_000;
+pub const BIG_ALIGNED_EXTENT: i64 = 256;
 
 /// Cuts `text` to at most `bytes_max` bytes at a character border and says how much was cut.
 #[must_use]

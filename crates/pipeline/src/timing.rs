@@ -78,6 +78,8 @@ pub const WARM: [Operation; 11] = [
 pub struct Window {
     /// Buffer sets, each with all inputs, outputs and workspaces; samples rotate among them.
     pub sets: u32,
+    /// Contents are not kept on the device: a refill copies from the host.
+    pub masters_on_host: bool,
     /// The plan runs for at least so long before the first sample.
     pub warm_up_ms: u32,
     /// No further sample begins after so long, once the least number of timed ones is there; what
@@ -113,6 +115,7 @@ impl Window {
         let foreign = COLD_SAMPLES / (FOREIGN_CONTENT_EVERY - 1);
         Self {
             sets,
+            masters_on_host: false,
             warm_up_ms: WARM_UP_MS,
             budget_ms: WINDOW_BUDGET_MS,
             samples_min: COLD_SAMPLES_MIN,
@@ -222,10 +225,14 @@ fn sample_spec(index: u32, sets: u32, key: [u64; 2]) -> SampleSpec {
     }
 }
 
+/// Fewer buffer sets than this would let a call find what the one before it left in place.
+pub(crate) const SETS_MIN: u32 = 2;
+
 /// Sets enough that a set is out of the cache when its turn comes again; two of large tensors.
-fn buffer_sets(bytes: u64, l2_bytes: u64) -> u32 {
+#[must_use]
+pub fn buffer_sets(bytes: u64, l2_bytes: u64) -> u32 {
     let enough = (5 * l2_bytes).div_ceil(bytes.max(1)) + 1;
-    enough.clamp(2, 16) as u32
+    enough.clamp(u64::from(SETS_MIN), 16) as u32
 }
 
 /// The finaliser of splitmix64.

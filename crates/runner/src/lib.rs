@@ -2,8 +2,9 @@
 //!
 //! [`run_child`] is called first thing in `main` of a child. Each kind has a file: [`build`]
 //! compiles, [`run`] executes a plan for the reference or a candidate and has it timed by
-//! [`window`], [`verify`] compares, [`probe`] looks at the hardware. What a kernel does wrong is in
-//! the report; an error here is a bug of ours and ends with its own code.
+//! [`window`], [`verify`] compares, and [`tiles`] where expected values are too large for the host;
+//! [`probe`] looks at the hardware. What a kernel does wrong is in the report; an error here is a
+//! bug of ours and ends with its own code.
 
 mod build;
 mod bulk;
@@ -14,6 +15,7 @@ mod run;
 mod sample;
 mod session;
 mod steps;
+mod tiles;
 mod verify;
 mod window;
 

@@ -28,3 +28,5 @@ pub(crate) const ENERGY_BATCH_LAUNCHES_MAX: u64 = 512;
 pub(crate) const CONFORMANCE_DEADLINE: std::time::Duration = std::time::Duration::from_secs(10);
 /// Bytes of an output that one thread hashes at a time; whole words.
 pub(crate) const HASH_PART_BYTES: usize = 1 << 20;
+/// Bytes of a buffer that are copied out at once only to be looked at.
+pub(crate) const COPY_PART_BYTES: usize = 64 << 20;

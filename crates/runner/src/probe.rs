@@ -25,6 +25,12 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<ProbeReport, RunnerError> {
             std::mem::forget(context);
             report
         }
+        ProbeRequest::FreeMemory => {
+            let context = only_gpu()?;
+            let free = context.free_bytes().map_err(unavailable)?;
+            std::mem::forget(context);
+            ProbeReport::FreeMemory(free)
+        }
         ProbeRequest::LeavePattern { bytes } => {
             cuda::leave_pattern(&only_gpu()?, *bytes).map_err(unavailable)?;
             ProbeReport::PatternLeft
@@ -43,7 +49,7 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<ProbeReport, RunnerError> {
 
 fn slices(request: &ProbeRequest) -> Vec<Slice> {
     match request {
-        ProbeRequest::List => Vec::new(),
+        ProbeRequest::List | ProbeRequest::FreeMemory => Vec::new(),
         ProbeRequest::Health { harness } | ProbeRequest::Ceilings { harness } => vec![*harness],
         ProbeRequest::LeavePattern { .. } => Vec::new(),
         ProbeRequest::ScanForPattern { harness, .. } => vec![*harness],

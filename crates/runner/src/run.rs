@@ -15,6 +15,7 @@ use crate::RunnerError;
 use crate::bulk::{Maps, Rooms};
 use crate::sample;
 use crate::session::Session;
+use crate::tiles;
 use crate::window::{self, Before};
 
 pub(crate) fn serve(inside: &mut Inside) -> Result<RunReport, RunnerError> {
@@ -43,7 +44,8 @@ fn slices(request: &RunRequest) -> impl Iterator<Item = Slice> {
         let contents = window.contents.iter().flatten().map(|input| input.data);
         contents.chain([window.harness])
     });
-    inputs.chain(initial).chain(window).chain([request.ptx, request.cubin])
+    let tiles = request.tiles.iter().flat_map(|tiles| tiles.items.iter().map(|item| item.got));
+    inputs.chain(initial).chain(window).chain(tiles).chain([request.ptx, request.cubin])
 }
 
 struct Work<'a> {
@@ -110,8 +112,13 @@ impl Work<'_> {
         rooms: &mut Rooms,
         make: &mut dyn FnMut(bool) -> Result<D, RunnerError>,
     ) -> Result<RunReport, RunnerError> {
-        let mut report =
-            RunReport { runs: Vec::new(), sample: None, window: None, cost: Vec::new() };
+        let mut report = RunReport {
+            runs: Vec::new(),
+            sample: None,
+            window: None,
+            tiles: None,
+            cost: Vec::new(),
+        };
         let mut session: Option<Session<'_, D>> = None;
         for run in &self.request.runs {
             let mut of_run = match session.take().filter(|_| run.continues) {
@@ -119,7 +126,16 @@ impl Work<'_> {
                 None if run.continues => return Err(RunnerError::Request(NOTHING_BEFORE.into())),
                 None => Session::new(make(run.reversed)?, self.request),
             };
-            let result = of_run.run(self.inside, run, &self.image, self.maps, rooms)?;
+            let result = match &self.request.tiles {
+                None => of_run.run(self.inside, run, &self.image, self.maps, rooms)?,
+                Some(tiles) => {
+                    let end = of_run.perform_run(run, &self.image, self.maps)?;
+                    if end == RunEnd::Completed {
+                        report.tiles = Some(tiles::compare(&of_run, tiles, self.maps)?);
+                    }
+                    of_run.result(end)
+                }
+            };
             let completed = result.end == RunEnd::Completed;
             report.runs.push(result);
             if !completed {

@@ -17,7 +17,7 @@ use sandbox::wire::{Noted, OutputTensor, Place, RunCase, RunEnd, RunRequest, Run
 use crate::RunnerError;
 use crate::bulk::{Maps, Rooms};
 use crate::details::{self, counters, noted};
-use crate::limits::{PRINTED_BYTES_MAX, SIMULATED_MEMORY_BYTES_MAX};
+use crate::limits::{COPY_PART_BYTES, PRINTED_BYTES_MAX, SIMULATED_MEMORY_BYTES_MAX};
 use crate::sample::SamplePart;
 use crate::steps::{Bound, DeviceStep, KernelStep, LaunchMode, Names, poison_byte};
 
@@ -64,13 +64,7 @@ impl<'a, D: Device> Session<'a, D> {
         maps: &Maps,
         rooms: &mut Rooms,
     ) -> Result<RunResult, RunnerError> {
-        let mut end = match self.prepared(run, image, maps)? {
-            Some(end) => end,
-            None => self.perform(&run.plan.steps, run.poison, &mut |_| None)?,
-        };
-        if end == RunEnd::Completed {
-            end = self.side_effects(run, maps)?;
-        }
+        let end = self.perform_run(run, image, maps)?;
         if end == RunEnd::Completed {
             for output in &run.outputs {
                 let room = rooms.room(inside, output.data)?;
@@ -78,6 +72,20 @@ impl<'a, D: Device> Session<'a, D> {
             }
         }
         Ok(self.result(end))
+    }
+
+    /// Runs a case; outputs stay on the device.
+    pub(crate) fn perform_run(
+        &mut self,
+        run: &RunCase,
+        image: &Image<'_>,
+        maps: &Maps,
+    ) -> Result<RunEnd, RunnerError> {
+        let end = match self.prepared(run, image, maps)? {
+            Some(end) => end,
+            None => self.perform(&run.plan.steps, run.poison, &mut |_| None)?,
+        };
+        if end == RunEnd::Completed { self.side_effects(run, maps) } else { Ok(end) }
     }
 
     /// Loads the module and fills every buffer; gives an end where that is not possible.
@@ -194,16 +202,34 @@ impl<'a, D: Device> Session<'a, D> {
             return Ok(RunEnd::OutOfBounds(breach.to_string()));
         }
         for input in run.inputs.iter().filter(|input| !input.writable) {
-            let expected = maps.get(input.data)?;
-            let mut found = vec![0; expected.len()];
-            self.device.download(self.bound.buffer(&input.name)?, &mut found)?;
-            if let Some(at) = found.iter().zip(expected).position(|(a, b)| a != b) {
+            let buffer = self.bound.buffer(&input.name)?;
+            if let Some(at) = self.first_difference(buffer, maps.get(input.data)?)? {
                 let name = &input.name;
                 let what = format!("the input `{name}` was changed, first at byte {at}");
                 return Ok(RunEnd::ReadOnlyWrite(what));
             }
         }
         Ok(RunEnd::Completed)
+    }
+
+    /// The first byte of a buffer that is not as expected; a large buffer is looked at in parts.
+    fn first_difference(
+        &self,
+        buffer: Buffer,
+        expected: &[u8],
+    ) -> Result<Option<usize>, RunnerError> {
+        let mut found = vec![0; expected.len().min(COPY_PART_BYTES)];
+        let mut start = 0;
+        for expected in expected.chunks(COPY_PART_BYTES) {
+            let found = &mut found[..expected.len()];
+            self.device.download_part(buffer, start as u64, found)?;
+            if found != expected {
+                let at = found.iter().zip(expected).position(|(a, b)| a != b);
+                return Ok(at.map(|at| start + at));
+            }
+            start += expected.len();
+        }
+        Ok(None)
     }
 
     /// Loads the module; gives an end when the device cannot run it.
@@ -325,7 +351,7 @@ impl<'a, D: Device> Session<'a, D> {
         run_end(launched.end)
     }
 
-    fn result(&mut self, end: RunEnd) -> RunResult {
+    pub(crate) fn result(&mut self, end: RunEnd) -> RunResult {
         RunResult {
             end,
             counters: self.device.is_simulated().then_some(self.counters),

@@ -45,24 +45,41 @@ fn spread(item: &VerifyItem, maps: &Maps) -> Result<Option<Spread>, RunnerError>
 
 fn comparison<'a>(item: &'a VerifyItem, maps: &'a Maps) -> Result<Comparison<'a>, RunnerError> {
     let bound = item.bound.map(|slice| maps.get(slice)).transpose()?;
-    Ok(Comparison {
+    let expected = Expected { reference: maps.get(item.reference)?, bound };
+    Ok(comparison_with(item, &item.extents, maps.get(item.got)?, expected))
+}
+
+/// What an output, or a part of one, must be.
+pub(crate) struct Expected<'a> {
+    pub(crate) reference: &'a [u8],
+    pub(crate) bound: Option<&'a [u8]>,
+}
+
+/// How an item is compared, with tensors of these extents.
+pub(crate) fn comparison_with<'a>(
+    item: &'a VerifyItem,
+    extents: &'a [u64],
+    got: &'a [u8],
+    expected: Expected<'a>,
+) -> Comparison<'a> {
+    Comparison {
         name: &item.name,
         dtype: item.dtype,
         compare: item.compare,
-        extents: &item.extents,
-        got: maps.get(item.got)?,
-        reference: maps.get(item.reference)?,
-        bound,
+        extents,
+        got,
+        reference: expected.reference,
+        bound: expected.bound,
         accumulation_unit: item.accumulation_unit,
         shared_bound: item.shared_bound,
         norm_limit: item.norm_limit,
         norm_binds: item.norm_binds,
         flush_denormals: item.flush_denormals,
         poison: item.poison,
-    })
+    }
 }
 
-fn hash(item: &VerifyItem, maps: &Maps) -> Result<Option<[u64; 2]>, RunnerError> {
+pub(crate) fn hash(item: &VerifyItem, maps: &Maps) -> Result<Option<[u64; 2]>, RunnerError> {
     let got = maps.get(item.got)?;
     let Some(key) = item.hash_key else { return Ok(None) };
     let parts = got.par_chunks(HASH_PART_BYTES).enumerate();

@@ -319,19 +319,24 @@ impl Running<'_> {
         let inputs = request.contents.first().into_iter().flatten().enumerate();
         for (index, input) in inputs.filter(|(_, input)| !input.writable) {
             let key = request.window.hash_key;
-            for content in &self.contents {
-                timer.hash(&mut self.device, content[index], input.data.bytes, key)?;
-            }
             for set in &self.sets {
                 let buffer = set.bound.buffer(&input.name)?;
                 timer.hash(&mut self.device, buffer, input.data.bytes, key)?;
             }
+            // What the sets hold is known by now, so one of them can hold each content once more.
+            let first = self.set(0)?.bound.buffer(&input.name)?;
+            for content in 0..request.contents.len() {
+                self.fill_input(first, content, index)?;
+                timer.hash(&mut self.device, first, input.data.bytes, key)?;
+            }
             if let Some(end) = self.wait()? {
                 return Ok(Some(end));
             }
-            let mut hashes = timer.hashes()?;
-            let of_sets = hashes.split_off(self.contents.len());
-            if !of_sets.iter().all(|hash| hashes.contains(hash)) {
+            let of_sets = timer.hashes()?;
+            let (of_sets, hashes) = of_sets.split_at(self.sets.len().min(of_sets.len()));
+            if hashes.len() != request.contents.len()
+                || !of_sets.iter().all(|hash| hashes.contains(hash))
+            {
                 let what = format!("the input `{}` was changed at the headline shape", input.name);
                 return Ok(Some(RunEnd::ReadOnlyWrite(what)));
             }

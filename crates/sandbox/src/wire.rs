@@ -84,6 +84,8 @@ pub struct RunRequest {
     pub sample: Option<SampleCase>,
     /// Time the headline case after all runs completed; only on a GPU.
     pub window: Option<WindowRequest>,
+    /// What the only run, a reference's, gives is compared instead of copied out.
+    pub tiles: Option<TilesRequest>,
     /// Report also places and what was printed; a report of many runs has no room for them.
     pub detailed: bool,
 }
@@ -173,6 +175,8 @@ pub struct RunReport {
     pub sample: Option<SampleResult>,
     /// `None` where none was asked for, or a run before it did not complete.
     pub window: Option<WindowResult>,
+    /// The same holds here.
+    pub tiles: Option<VerifyReport>,
     /// How the parts took their time, the window's own apart.
     pub cost: Vec<PartCost>,
 }
@@ -276,6 +280,16 @@ pub struct VerifyItem {
     pub hash_key: Option<[u64; 2]>,
     /// The same output from another run on the same inputs.
     pub twin: Option<Slice>,
+}
+
+/// Compare outputs with what a reference gives on the device, a part of it at a time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TilesRequest {
+    /// Their references and bounds are the run's outputs; what they name here is not read.
+    pub items: Vec<VerifyItem>,
+    /// Expected values and bounds that the host holds at once, in bytes.
+    pub tile_bytes: u64,
 }
 
 /// One check for each item, in order.

@@ -75,7 +75,7 @@ did; 3 some kernel did not pass; 130 interrupted.";
 
 const SELFTEST_HELP: &str = "\
 Parts: hardware, conformance, wrong-kernels, catalogue, kernels, features, loop, hostile, \
-endurance, evaluate-cost, clock, protocol, fairness, null, several-gpus; on the simulator: \
+endurance, memory, evaluate-cost, clock, protocol, fairness, null, several-gpus; on the simulator: \
 catalogue. Exit codes: 0 nothing failed; 3 an item failed; 4 nothing could be proved here; 5 the \
 deadline came first.";
 

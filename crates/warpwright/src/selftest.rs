@@ -17,6 +17,7 @@ mod devices;
 mod hostile;
 mod kernels;
 mod loops;
+mod memory;
 mod null;
 mod page;
 mod sanitizer;
@@ -129,6 +130,13 @@ pub(crate) const PARTS: &[Part] = &[
         simulated: false,
         any_card: false,
         run: hostile::endurance,
+    },
+    Part {
+        name: "memory",
+        about: "what gives way where memory is short, and tensors beyond 2^31",
+        simulated: false,
+        any_card: false,
+        run: memory::run,
     },
     Part {
         name: "evaluate-cost",

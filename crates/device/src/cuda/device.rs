@@ -268,11 +268,16 @@ impl Device for CudaDevice {
     }
 
     /// Copies out, after what is queued has ended. Fails after a fault: the context is gone.
-    fn download(&self, buffer: Buffer, out: &mut [u8]) -> Result<(), DeviceError> {
-        buffer.check_range(0, out.len() as u64)?;
+    fn download_part(
+        &self,
+        buffer: Buffer,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        buffer.check_range(offset, out.len() as u64)?;
         self.own(buffer)?;
         self.usable()?;
-        Ok(self.stream.download(out, buffer.address)?)
+        Ok(self.stream.download(out, buffer.address + offset)?)
     }
 
     /// Queues one launch and waits for it; poison and order are not the GPU's to choose.

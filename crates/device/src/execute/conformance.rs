@@ -134,10 +134,14 @@ fn copies(mut device: Box<dyn Device>, _: &Image<'_>) -> Result<(), String> {
     let mut bytes = [0; 16];
     ok(device.download(buffer, &mut bytes))?;
     equal(&bytes[..8], &[7, 7, 7, 7, 1, 2, 3, 7])?;
+    ok(device.download_part(buffer, 5, &mut bytes[..3]))?;
+    equal(&bytes[..4], &[2, 3, 7, 7])?;
     for (offset, bytes) in [(14, 3), (u64::MAX, 1)] {
-        let end = device.upload(buffer, offset, &vec![0; bytes]);
-        if !matches!(end, Err(DeviceError::Range { .. })) {
-            return Err(format!("a copy outside the buffer gave {end:?}"));
+        let out = device.download_part(buffer, offset, &mut vec![0; bytes]);
+        for end in [device.upload(buffer, offset, &vec![0; bytes]), out] {
+            if !matches!(end, Err(DeviceError::Range { .. })) {
+                return Err(format!("a copy outside the buffer gave {end:?}"));
+            }
         }
     }
     Ok(())

@@ -87,6 +87,7 @@ impl Judge {
             runs: Vec::new(),
             sample: None,
             window: Some(ground.native_request(subject)),
+            tiles: None,
             detailed: false,
         };
         let run = CardRun {

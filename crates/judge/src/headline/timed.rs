@@ -4,13 +4,15 @@
 //! is mixed in, so that no call can lean on the one before it. A sample counts when its outputs, or
 //! outputs with the same keyed hash, were copied out and passed the comparison.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pipeline::check::OutputCheck;
 use pipeline::hardware::HardwareSheet;
 use pipeline::inputs::{Distribution, Poison};
 use pipeline::launch::ResolvedPlan;
-use pipeline::report::{CaseReport, CaseStatus, GpuState, Measured, Score};
+use pipeline::memory::{Fitted, Rung};
+use pipeline::report::{CaseReport, CaseStatus, Measured, Score};
 use pipeline::task::Task;
 use pipeline::task::spec::{Case, Input, Output};
 use pipeline::timing::{Window, combined_hash, output_key, summary};
@@ -20,25 +22,26 @@ use sandbox::wire::{
 };
 use sandbox::{CancelFlag, Memfd};
 
-use super::kind::{WindowKind, scratch};
-use super::slots::{CheckedSlot, Ranked};
+use super::kind::WindowKind;
+use super::room::Room;
+use super::slots::{CheckedSlot, Ranked, disturbance, remarks, unverified};
 use super::{Concluded, Headline};
 use crate::baseline::timed::Ground;
 use crate::cases::{CaseData, Tensors, is_weight, output_sizes, uncompared};
 use crate::compared::{Checks, Compared, Declared, verify_items};
 use crate::decide::run_failure;
 use crate::evaluate::Evaluation;
-use crate::gpu::{GpuConfig, interference};
-use crate::limits::{SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN, THROTTLE_EVENTS};
+use crate::memory::FittedCase;
 use crate::reference::EMPTY;
 use crate::{Judge, JudgeError};
 
 /// Contents of a window.
-const CONTENTS: usize = 2;
+pub(super) const CONTENTS: usize = 2;
 
 /// The headline case, ready to be timed.
 pub(crate) struct TimedHeadline<'a> {
-    case: &'a Case,
+    /// Smaller than the task's where memory is short.
+    case: Cow<'a, Case>,
     plan: ResolvedPlan,
     contents: [(Distribution, Arc<CaseData>); CONTENTS],
     /// Room for slots of outputs, one after the other; places are those in the first one.
@@ -46,6 +49,7 @@ pub(crate) struct TimedHeadline<'a> {
     slots: u32,
     slot_bytes: u64,
     window: Window,
+    fitted: Fitted,
     harness: Arc<Memfd>,
 }
 
@@ -54,40 +58,41 @@ impl Judge {
         &self,
         evaluation: &Evaluation<'a>,
         case: &'a Case,
-        gpus: &GpuConfig,
         kind: WindowKind,
         cancel: &CancelFlag,
     ) -> Result<Headline<'a>, JudgeError> {
         let spec = &evaluation.task.spec;
         let broken = |why: String| JudgeError::Reference { task: spec.name.clone(), why };
+        let FittedCase { case, fitted } = match self.fitted_case(evaluation.task, case, cancel)? {
+            Ok(found) => found,
+            Err(why) => return Ok(Headline::Untimed(why)),
+        };
         let plan = match self.resolve(evaluation, &case.dims) {
             Ok(plan) => plan,
             Err(error) => return Ok(Headline::Untimed(error.to_string())),
         };
         let sizes = output_sizes(spec, &case.dims).map_err(broken)?;
-        let aligned = sizes.iter().map(|(_, bytes)| bytes.next_multiple_of(TENSOR_ALIGN));
-        let slot_bytes: u64 = aligned.sum();
-        let slots = (SLOTS_BYTES_MAX / slot_bytes.max(1)).min(u64::from(SLOTS_MAX)) as u32;
-        if (slots as usize) < CONTENTS {
-            let why = format!("its outputs of {slot_bytes} bytes are too large to be verified");
-            return Ok(Headline::Untimed(why));
-        }
         let master = evaluation.seed.master(&case.name, evaluation.index);
+        let key = master.derive(&format!("window/{}/{}", evaluation.index, kind.number())).0;
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| key[at + i]));
+        let room = match self.window_room(spec, &fitted, &plan, (kind, [word(0), word(8)])) {
+            Ok(room) => room,
+            Err(why) => return Ok(Headline::Untimed(why)),
+        };
         let content = |distribution| {
             let (task, dims) = (evaluation.task, &case.dims);
-            let data = match kind.is_compared() {
-                true => self.case_data(task, dims, distribution, &master, cancel)?,
-                false => uncompared(task, case, distribution, &master)?,
+            let data = if !kind.is_compared() {
+                uncompared(task, &case, distribution, &master)?
+            } else if room.fitted.rung >= Rung::ReferenceInTiles {
+                self.inputs_alone(task, &case, distribution, &master)?
+            } else {
+                self.case_data(task, dims, distribution, &master, cancel)?
             };
             Ok::<_, JudgeError>((distribution, data))
         };
         let [first, second] = self.search_pair(evaluation);
         let contents = [content(first)?, content(second)?];
-        let set_bytes = contents[0].1.inputs.memfd.bytes() as u64 + slot_bytes + scratch(&plan);
-        let l2_bytes = self.config.device.l2_bytes.unsigned_abs();
-        let l2_bytes = gpus.sheets.first().map_or(l2_bytes, |it| it.facts.l2_bytes.unsigned_abs());
-        let key = master.derive(&format!("window/{}/{}", evaluation.index, kind.number())).0;
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| key[at + i]));
+        let Room { window, slots, slot_bytes, fitted } = room;
         Ok(Headline::Timed(Box::new(TimedHeadline {
             case,
             plan,
@@ -95,7 +100,8 @@ impl Judge {
             outputs: Arc::new(slots_room(&sizes, slots, slot_bytes)?),
             slots,
             slot_bytes,
-            window: kind.window(set_bytes, l2_bytes, [word(0), word(8)]),
+            window,
+            fitted,
             harness: self.harness(cancel)?,
         })))
     }
@@ -156,11 +162,11 @@ impl TimedHeadline<'_> {
     }
 
     /// The same window for who is no plan: see [`crate::baseline`].
-    pub(crate) fn ground<'t>(&self, task: &'t Task, case: &'t Case) -> Ground<'t> {
+    pub(crate) fn ground<'t>(&'t self, task: &'t Task) -> Ground<'t> {
         let [first, second] = &self.contents;
         Ground {
             task,
-            case,
+            case: &self.case,
             contents: [Arc::clone(&first.1), Arc::clone(&second.1)],
             outputs: Arc::clone(&self.outputs),
             slots: self.slots,
@@ -193,7 +199,7 @@ impl TimedHeadline<'_> {
             }
             let (distribution, data) = &self.contents[content];
             let compared = Compared {
-                case: self.case,
+                case: &self.case,
                 distribution: *distribution,
                 outputs: (&self.outputs, first_bulk),
                 expected: (&data.expected, first_bulk + 1 + content as u32),
@@ -219,6 +225,7 @@ impl TimedHeadline<'_> {
         checks: Checks,
     ) -> Concluded {
         let mut concluded = Concluded::default();
+        concluded.notes.extend(self.fitted.describe(&format!("{} timed", self.case.name)));
         let (cases, ranked) = self.judged(evaluation, sheet, window, checks);
         concluded.cases = cases;
         let why = match ranked {
@@ -329,7 +336,7 @@ impl TimedHeadline<'_> {
         let class = evaluation.candidate.plan.precision;
         let facts = evaluation.build.facts.as_ref();
         let mma_types = facts.map_or(&[][..], |facts| &facts.mma_types);
-        let floor = sheet.floor(&evaluation.task.spec, self.case, class, mma_types);
+        let floor = sheet.floor(&evaluation.task.spec, &self.case, class, mma_types);
         let (Some(floor), Some(ceilings)) = (floor, &sheet.ceilings) else {
             return Ranked::Void("the card's ceilings are not known".to_owned());
         };
@@ -351,6 +358,25 @@ impl TimedHeadline<'_> {
         Ranked::TooFast(measured, why)
     }
 
+    /// The shape that is timed, and what gave way for it.
+    pub(crate) fn fitted(&self) -> &Fitted {
+        &self.fitted
+    }
+
+    /// True where expected values are never whole on the host.
+    pub(crate) fn is_in_tiles(&self) -> bool {
+        self.fitted.rung >= Rung::ReferenceInTiles
+    }
+
+    /// The inputs of a content.
+    pub(crate) fn inputs(&self, content: usize) -> &Tensors {
+        &self.contents[content].1.inputs
+    }
+
+    pub(crate) fn outputs(&self) -> &Memfd {
+        &self.outputs.memfd
+    }
+
     pub(crate) fn samples_min(&self) -> u32 {
         self.window.samples_min
     }
@@ -358,42 +384,6 @@ impl TimedHeadline<'_> {
     fn output_bytes(&self) -> u64 {
         self.outputs.places.values().map(|(_, bytes)| bytes).sum()
     }
-}
-
-/// What is worth saying of a window that has a time.
-fn remarks(measured: &Measured, window: &WindowResult) -> Vec<String> {
-    let mut remarks = Vec::new();
-    let (dropped, all) = (measured.cold.dropped, measured.cold.dropped + measured.cold.samples);
-    if dropped > 0 {
-        remarks.push(format!("{dropped} of {all} timed samples were dropped"));
-    }
-    if window.cold.iter().all(|sample| sample.sm_clock_hz == 0.0) {
-        remarks.push("this card's timer is too coarse to read its clock by".to_owned());
-    }
-    remarks
-}
-
-/// Why a window means nothing: others used the card, or it protected itself.
-pub(crate) fn disturbance(states: [Option<&GpuState>; 2]) -> Option<String> {
-    if let Some(why) = interference(states[0], states[1]) {
-        return Some(why);
-    }
-    let reasons = states.into_iter().flatten().flat_map(|state| &state.throttle);
-    let event = reasons.into_iter().find(|reason| {
-        let reason = reason.to_lowercase();
-        THROTTLE_EVENTS.iter().any(|event| reason.contains(event))
-    });
-    event.map(|reason| format!("the card slowed itself down ({reason})"))
-}
-
-/// Samples whose outputs nobody compared, because they differ from call to call.
-fn unverified(window: &WindowResult, slots: &[CheckedSlot]) -> Option<String> {
-    let all = || window.cold.iter().chain(&window.warm);
-    let count = all().filter(|sample| !slots.iter().any(|slot| slot.vouches_for(sample))).count();
-    (count > 0).then(|| {
-        let total = all().count();
-        format!("outputs differ from call to call, and {count} of {total} were not compared")
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a claim says: made from the entries of an acceptance that ended well.
 
 use super::conclusion::{Against, CaseTime, Claim, LengthClass, compared_class};
+use super::notes::noted;
 use super::{
     Entry, Found, LengthError, Protocol, Subject, TrialsRecord, WeightedCase, WindowRecord,
 };
@@ -23,11 +24,7 @@ pub(super) fn claim(protocol: &Protocol, entries: &[Entry], against: Against) ->
         candidate_mj: energy(&case.case, &Subject::Candidate),
         baseline_mj: energy(&case.case, &baseline),
     };
-    let mut notes = said(entries, &|found| match found {
-        Found::Notes { detail } => Some(detail.clone()),
-        Found::Clean | Found::Fails { .. } | Found::Audits { .. } => None,
-        Found::NotAvailable { .. } => None,
-    });
+    let mut notes = noted(entries);
     notes.extend(ungated(entries).map(str::to_owned));
     Claim {
         cases: protocol.cases.iter().map(case).collect(),
@@ -80,7 +77,7 @@ fn lengths(entries: &[Entry]) -> Vec<LengthClass> {
     classes.collect()
 }
 
-fn said(entries: &[Entry], what: &dyn Fn(&Found) -> Option<String>) -> Vec<String> {
+pub(super) fn said(entries: &[Entry], what: &dyn Fn(&Found) -> Option<String>) -> Vec<String> {
     let said = entries.iter().filter_map(|entry| match entry {
         Entry::Checked { check, found } => what(found).map(|text| format!("{check:?}: {text}")),
         Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Pilot(_) | Entry::Window(_) => None,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::memory::Fitted;
 use crate::timing::Sample;
 
 /// The card that an evaluation used, and how its process left it.
@@ -18,6 +19,9 @@ pub struct GpuRecord {
     pub warm: Vec<Sample>,
     /// How the parts of the evaluation took their time.
     pub cost: Vec<PartCost>,
+    /// The shape that was timed, and what had to give way for want of memory.
+    #[serde(default)]
+    pub memory: Option<Fitted>,
 }
 
 /// Wall time of one part of an evaluation.

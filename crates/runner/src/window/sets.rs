@@ -1,6 +1,6 @@
 //! The buffer sets of a window: made once, refilled and poisoned for each sample.
 
-use device::execute::{Access, Device, DeviceError, LoadEnd};
+use device::execute::{Access, Buffer, Device, DeviceError, LoadEnd};
 use pipeline::inputs::Poison;
 use pipeline::limits::{MESSAGE_BYTES_MAX, capped};
 use pipeline::plan::form::Lifetime;
@@ -31,7 +31,9 @@ impl Running<'_> {
         if let Some(end) = end {
             return Ok(Some(end));
         }
-        for content in &work.request.contents {
+        let kept = &work.request.contents;
+        let kept = if work.request.window.masters_on_host { &[][..] } else { kept };
+        for content in kept {
             let mut buffers = Vec::new();
             for input in content {
                 let data = work.maps.get(input.data)?;
@@ -126,19 +128,34 @@ impl Running<'_> {
         chosen: &dyn Fn(bool) -> bool,
         poison: bool,
     ) -> Result<(), RunnerError> {
-        let named = self.work.request.contents.first().into_iter().flatten();
-        let content = self.contents.get(spec.content as usize).cloned();
+        let work = self.work;
+        let content = work.request.contents.get(spec.content as usize);
         let content =
             content.ok_or_else(|| RunnerError::Request(format!("no content {}", spec.content)))?;
-        for (input, from) in named.zip(content).filter(|(input, _)| chosen(input.weight)) {
+        for (index, input) in content.iter().enumerate().filter(|(_, it)| chosen(it.weight)) {
             let to = self.set(spec.set)?.bound.buffer(&input.name)?;
             if poison {
                 self.device.fill_async(to, poison_byte(Poison::Ones))?;
             } else {
-                self.device.copy_async(to, from)?;
+                self.fill_input(to, spec.content as usize, index)?;
             }
         }
         Ok(())
+    }
+
+    /// Copies one input of a content to where it is wanted, from where it is kept.
+    pub(super) fn fill_input(
+        &mut self,
+        to: Buffer,
+        content: usize,
+        index: usize,
+    ) -> Result<(), RunnerError> {
+        let work = self.work;
+        if let Some(kept) = self.contents.get(content) {
+            return Ok(self.device.copy_async(to, kept[index])?);
+        }
+        let data = work.maps.get(work.request.contents[content][index].data)?;
+        Ok(self.device.upload(to, 0, data)?)
     }
 
     /// Gives the module's variables their first values.

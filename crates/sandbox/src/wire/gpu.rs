@@ -78,6 +78,8 @@ pub enum ProbeRequest {
     Health { harness: Slice },
     /// Bandwidth, arithmetic, launches.
     Ceilings { harness: Slice },
+    /// Device memory that is free while nothing else of ours runs.
+    FreeMemory,
     /// Fills memory with a pattern and ends.
     LeavePattern { bytes: u64 },
     /// Looks for that pattern in fresh memory.
@@ -94,6 +96,8 @@ pub enum ProbeReport {
     /// `None` when it is healthy.
     Health(Option<String>),
     Ceilings(Box<Ceilings>),
+    /// In bytes.
+    FreeMemory(u64),
     PatternLeft,
     /// Words of the pattern that were found.
     PatternFound(u64),

@@ -64,6 +64,7 @@ fn window(subject: Subject, place: (u32, u32), ns: u64) -> WindowRecord {
             cold: vec![sample(ns), sample(ns + 1)],
             warm: vec![sample(ns / 2)],
             cost: Vec::new(),
+            memory: None,
         }),
         flags_before: vec![("allow_tf32".to_owned(), "False".to_owned())],
         flags_after: vec![("allow_tf32".to_owned(), "False".to_owned())],

@@ -59,6 +59,7 @@ fn window(subject: Subject, (round, position): (u32, u32)) -> WindowRecord {
             cold: Vec::new(),
             warm: Vec::new(),
             cost: Vec::new(),
+            memory: None,
         }),
         flags_before: Vec::new(),
         flags_after: Vec::new(),

@@ -15,6 +15,7 @@ mod hidden;
 mod hostile;
 mod jsonl;
 mod live;
+mod memory;
 mod models;
 mod program;
 mod ranking;

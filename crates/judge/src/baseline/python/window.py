@@ -98,8 +98,9 @@ class Window:
         self.harness, self.subject, self.window = harness, subject, request["window"]
         self.slots = Slots(len(request["contents"]), request["slots"])
         self.outputs, self.copied_ns, self.cost, self.energy_mj = [], 0, [], None
-        self.contents = [self.tensors() for _ in request["contents"]]
-        for content, parts in zip(self.contents, request["contents"]):
+        kept = [] if self.window["masters_on_host"] else request["contents"]
+        self.contents = [self.tensors() for _ in kept]
+        for content, parts in zip(self.contents, kept):
             for tensor, part in zip(content, parts):
                 harness.upload(tensor.data_ptr(), bulk.address(part), part["bytes"])
         self.sets = [self.tensors() for _ in range(self.window["sets"])]
@@ -213,8 +214,17 @@ class Window:
             batch = min(max(int(wanted), 1), ENERGY_BATCH_CALLS_MAX)
 
     def refill(self, spec):
-        for to, source in zip(self.sets[spec["set"]], self.contents[spec["content"]]):
-            self.harness.move(to.data_ptr(), source.data_ptr(), to.nbytes)
+        for index, to in enumerate(self.sets[spec["set"]]):
+            self.fill_input(to, spec["content"], index)
+
+    def fill_input(self, to, content, index):
+        """From where the content is kept."""
+        if self.contents:
+            source = self.contents[content][index].data_ptr()
+            self.harness.move(to.data_ptr(), source, to.nbytes)
+        else:
+            part = self.request["contents"][content][index]
+            self.harness.upload(to.data_ptr(), self.bulk.address(part), part["bytes"])
 
     def poison(self, spec):
         """Overwrites the last outputs; their memory is what the next call is given."""
@@ -259,10 +269,15 @@ class Window:
         """Inputs must be what they were filled with."""
         key = self.window["hash_key"]
         for index, form in enumerate(self.request["inputs"]):
-            for tensors in self.contents + self.sets:
+            for tensors in self.sets:
                 self.harness.hash(tensors[index].data_ptr(), tensors[index].nbytes, key)
+            # What the sets hold is known by now, so one of them can hold each content once more.
+            first = self.sets[0][index]
+            for content in range(len(self.request["contents"])):
+                self.fill_input(first, content, index)
+                self.harness.hash(first.data_ptr(), first.nbytes, key)
             self.harness.wait()
             hashes = self.harness.take_hashes()
-            masters = hashes[: len(self.contents)]
-            if not all(found in masters for found in hashes[len(masters) :]):
+            masters = hashes[len(self.sets) :]
+            if not all(found in masters for found in hashes[: len(self.sets)]):
                 raise Unfit(f"it changed its input `{form['name']}`")

@@ -32,6 +32,8 @@ block = ["1", "1", "1"]
 args = ["x", "y"]
 "#;
 
+const NO_MEMORY: pipeline::memory::Memory = pipeline::memory::Memory { device: 0, host: 0 };
+
 struct Fixture {
     task: Task,
     candidate: Candidate,
@@ -86,7 +88,7 @@ impl Fixture {
         let tensors = || Tensors::room("test", [("y".to_owned(), 64)].into_iter()).unwrap();
         let data = || Arc::new(CaseData { inputs: tensors(), expected: tensors() });
         TimedHeadline {
-            case: self.task.spec.headline().unwrap(),
+            case: std::borrow::Cow::Borrowed(self.task.spec.headline().unwrap()),
             plan: ResolvedPlan {
                 workspaces: Vec::new(),
                 tensor_maps: Vec::new(),
@@ -98,6 +100,14 @@ impl Fixture {
             slots: 4,
             slot_bytes: 4096,
             window: Window::search(1 << 28, 60 << 20, [3, 5]),
+            fitted: pipeline::memory::Fitted {
+                rung: pipeline::memory::Rung::Everything,
+                dims: self.task.spec.headline().unwrap().dims.clone(),
+                largest: 0,
+                need: NO_MEMORY,
+                free: NO_MEMORY,
+                why: String::new(),
+            },
             harness: Arc::new(sealed("harness", b"x").unwrap()),
         }
     }
