@@ -40,9 +40,9 @@ pub(crate) const PROMOTE_RELATIONS: usize = 1;
 /// Hidden shapes of an acceptance, and distributions at each.
 pub(crate) const ACCEPT_SHAPES: usize = 6;
 pub(crate) const ACCEPT_DISTRIBUTIONS: usize = 6;
-/// Groups of runs that look for races, and the runs of each, a memfd a run. The simulator has no timed samples,
-/// hundreds of which are verified on a GPU, and makes up for them: what fails in one run of a
-/// hundred shows there in 99 of a hundred acceptances too.
+/// Groups of runs that look for races, and the runs of each, a memfd a run. The simulator has no
+/// timed samples, hundreds of which are verified on a GPU, and makes up for them: what fails in one
+/// run of a hundred shows there in 99 of a hundred acceptances too.
 pub(crate) const RACES_GPU: [usize; 2] = [2, 20];
 pub(crate) const RACES_SIM: [usize; 2] = [10, 40];
 /// How long a window of a baseline may take, compiling it included.

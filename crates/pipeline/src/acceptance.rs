@@ -8,6 +8,7 @@ mod claim;
 mod conclusion;
 mod measurement;
 mod notes;
+mod scope;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::baseline::BaselineId;
 use crate::comparison::{Compared, Confidence, Suspicion, compare};
-use crate::limits::{HIDDEN_SHAPES_MIN, JOINING_SHARE_MAX};
+use crate::limits::JOINING_SHARE_MAX;
 use crate::report::{CaseReport, GpuRecord};
 use crate::task::spec::Precision;
 use crate::timing::Spread;
@@ -23,6 +24,7 @@ use crate::verdict::{Reason, Verdict};
 
 pub use conclusion::{Against, CaseTime, Claim, Conclusion, LengthClass, Tier, conclude, reviewed};
 pub use measurement::Measurement;
+pub use scope::Scope;
 
 /// What one acceptance consists of. Fixed before its first step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,46 +46,6 @@ pub struct Protocol {
     /// What the task's admission leaves open, a line each; empty for a proven task.
     #[serde(default)]
     pub weaknesses: Vec<String>,
-}
-
-/// The shapes that a claim is about.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Scope {
-    /// The plan's conditions on the dimensions; empty where it takes all shapes.
-    pub domain: Vec<String>,
-    /// Hidden shapes that were drawn inside the domain.
-    pub hidden_shapes: usize,
-    /// Public cases outside the domain.
-    pub left_out: Vec<String>,
-}
-
-impl Scope {
-    /// True where so few shapes could be drawn that the claim is about the timed shapes alone.
-    #[must_use]
-    pub fn is_fixed_shape(&self) -> bool {
-        self.hidden_shapes < HIDDEN_SHAPES_MIN
-    }
-
-    /// What a reader of the claim has to know, a line each; none where all shapes are meant.
-    #[must_use]
-    pub fn lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        if !self.domain.is_empty() {
-            lines.push(format!("only where {}", self.domain.join(" and ")));
-        }
-        if !self.left_out.is_empty() {
-            lines.push(format!("public cases outside: {}", self.left_out.join(", ")));
-        }
-        if self.is_fixed_shape() {
-            let count = self.hidden_shapes;
-            lines.push(format!(
-                "fixed-shape: {count} hidden shapes could be drawn, so only the timed shapes are \
-                 claimed"
-            ));
-        }
-        lines
-    }
 }
 
 /// A case that counts for speed.

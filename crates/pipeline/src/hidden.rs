@@ -42,7 +42,8 @@ pub struct HiddenShape {
 }
 
 /// Draws up to `count` distinct shapes of at most `bytes_max` bytes in all tensors together, and of
-/// fewer where a shape need not be large, none of them public, for which `admits` is true. Fewer come where the domain leaves fewer.
+/// fewer where a shape need not be large, none of them public, for which `admits` is true. Fewer
+/// shapes come where the domain leaves fewer.
 #[must_use]
 pub fn draw(
     spec: &TaskSpec,

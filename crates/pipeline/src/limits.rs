@@ -53,8 +53,8 @@ pub(crate) const NORM_ELEMENTS_MIN: u64 = 1024;
 /// Share of the elements' tolerances that the norm-wise error may reach where it is not what tells
 /// classes apart.
 pub(crate) const NORM_TOLERANCE_SHARE: f64 = 0.25;
-/// Declared fast algorithms: how far an element may be off beside the largest bound of its output, 64
-/// where the direct product has 4, and the norm-wise limit.
+/// Declared fast algorithms: how far an element may be off beside the largest bound of its output,
+/// 64 where the direct product has 4, and the norm-wise limit.
 pub(crate) const FAST_ALGORITHM_BOUND: f64 = 16.0;
 pub(crate) const FAST_ALGORITHM_NORM: f64 = 5e-5;
 /// Elements that one thread compares at a time.

@@ -223,17 +223,14 @@ impl<'a> Checker<'a> {
         let precision = self.precision(form.precision)?;
         self.check_in_place(&form.in_place)?;
         let dims = &self.signature.dims;
+        let workspaces = form.workspaces.iter().map(|w| self.workspace(w));
         let plan = Plan {
             precision,
             algorithm: self.algorithm(form.algorithm)?,
             deterministic: form.deterministic,
             domain: parse_all("domain", &form.domain, dims)?,
             constraints: parse_all("constraints", &form.constraints, &self.names)?,
-            workspaces: form
-                .workspaces
-                .iter()
-                .map(|w| self.workspace(w))
-                .collect::<Result<_, _>>()?,
+            workspaces: workspaces.collect::<Result<_, _>>()?,
             tensor_maps: form.tensor_maps.iter().map(|m| self.map(m)).collect::<Result<_, _>>()?,
             prepare: self.steps("prepare", &form.prepare)?,
             steps: self.steps("step", &form.steps)?,

@@ -1,5 +1,7 @@
 //! The loop of an acceptance over a real ledger, with a script in the judge's place.
 
+mod measuring;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -28,7 +30,7 @@ use store::{
 };
 
 use crate::claims::carry::{Carried, Pace, carry};
-use crate::claims::{measured, words};
+use crate::claims::words;
 use crate::commands::reproduce::settle;
 use crate::outcome::Exit;
 
@@ -391,17 +393,4 @@ async fn only_an_independent_reproduction_confirms_and_a_failed_one_withdraws() 
         assert_eq!((now.state, outcome.exit), (state, exit), "{found:?}");
         assert!(ledger.store.verify_run(&claim.run_id).await.unwrap().is_ok());
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_measurement_is_told_with_its_tier_and_claims_nothing() {
-    let ledger = Ledger::new().await;
-    let row = ledger.begin_for(Purpose::Measurement, &protocol(all()).shortened()).await;
-    let none = measured::in_words(&ledger.store, &ledger.attempt).await.unwrap();
-    assert_eq!(none, None, "it has not ended");
-    let (carried, _) = ledger.carry(&row, &Script::default(), &unhurried()).await;
-    assert!(matches!(carried.unwrap(), Carried::Ended(_, Ended::Nothing)));
-    let said = measured::in_words(&ledger.store, &ledger.attempt).await.unwrap().unwrap();
-    assert_eq!(said, "1.500x of PyTorch eager's speed [measured]: one round, no interval");
-    assert!(ledger.store.claims().await.unwrap().is_empty());
 }

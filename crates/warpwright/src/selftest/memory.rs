@@ -106,6 +106,7 @@ fn big(bench: &Bench<'_>, task: &str, ranges: Option<(i64, u64)>) -> anyhow::Res
             evaluation: *evaluation,
             rounds_max: ROUNDS_MIN,
             confidence: Confidence::default(),
+            weaknesses: &[],
         };
         let protocol = judge.correctness_protocol(&acceptance);
         let step = Step::Check(Check::BigShape);

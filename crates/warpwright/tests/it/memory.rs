@@ -69,8 +69,12 @@ fn big(
     let tunables = &candidate.plan.default_tunables();
     let build = &judge.build(task, candidate, tunables, &cancel).unwrap();
     let evaluation = Evaluation { task, candidate, tunables, build, seed: &seed, index: 0 };
-    let acceptance =
-        Acceptance { evaluation, rounds_max: ROUNDS_MIN, confidence: Confidence::default() };
+    let acceptance = Acceptance {
+        evaluation,
+        rounds_max: ROUNDS_MIN,
+        confidence: Confidence::default(),
+        weaknesses: &[],
+    };
     let protocol = judge.correctness_protocol(&acceptance);
     assert_eq!(protocol.checks.last(), Some(&Check::BigShape));
     let step = Step::Check(Check::BigShape);
