@@ -78,8 +78,8 @@ impl Coarse {
     }
 }
 
-/// The verdict that an attempt ends with after a hidden failure: one for each word, so that kind and
-/// reason tell no more than the word does.
+/// The verdict that an attempt ends with after a hidden failure: one for each word, so that its
+/// kind and reason tell no more than the word does.
 #[must_use]
 pub fn told(coarse: Coarse) -> Verdict {
     let reason = match coarse {
