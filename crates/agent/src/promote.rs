@@ -10,7 +10,7 @@ use pipeline::attempt::best;
 use pipeline::inputs::MasterSeed;
 use pipeline::promotion::{Coarse, Promotion, told};
 use pipeline::report::{Report, Score, Stage};
-use pipeline::verdict::Verdict;
+use pipeline::verdict::{Kind, Reason, Verdict};
 use store::{AttemptRow, JudgementRow, NewJudgement};
 
 use crate::advance::incomplete;
@@ -126,15 +126,16 @@ impl<L: Llm + Sync> Engine<L> {
 /// As much of the verdict as the attempt ends with.
 fn verdict_of(report: &Report) -> Verdict {
     match (&report.ended, report.promotion) {
-        (Some(verdict), _) => told(verdict),
-        (None, Some(Promotion::Failed(coarse))) => unexplained(coarse),
+        // No failure of the candidate's; why tells of the hidden case.
+        (Some(verdict), _) if verdict.kind == Kind::Unsimulatable => {
+            Verdict::failed(Reason::Unsupported, "this machine could not try the hidden cases")
+        }
+        (_, Some(Promotion::Failed(coarse))) => told(coarse),
+        (Some(verdict), Some(Promotion::Passed { .. } | Promotion::NotFaster { .. }) | None) => {
+            verdict.reason.map_or_else(Verdict::correct, |reason| told(Coarse::of(reason)))
+        }
         (None, Some(Promotion::Passed { .. } | Promotion::NotFaster { .. }) | None) => {
             Verdict::correct()
         }
     }
-}
-
-/// A failure whose verdict was not stored.
-fn unexplained(coarse: Coarse) -> Verdict {
-    Verdict::failed(pipeline::verdict::Reason::Shape, coarse.describe())
 }

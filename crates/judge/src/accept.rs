@@ -23,7 +23,7 @@ use sandbox::CancelFlag;
 
 use crate::evaluate::{Evaluation, HEADLINE};
 use crate::headline::WindowKind;
-use crate::hidden::measured_class;
+use crate::hidden::{Group, measured_class};
 use crate::lengths;
 use crate::windows::TimedWindow;
 use crate::{Judge, JudgeError};
@@ -102,7 +102,10 @@ impl Judge {
                 Ok(Entry::Rebuilt { same })
             }
             Step::Trials(index) => {
-                let group = protocol.groups.get(*index).map(String::as_str).unwrap_or_default();
+                let group = protocol.groups.get(*index).ok_or_else(|| JudgeError::Child {
+                    child: "accept",
+                    why: format!("there is no group {index} of trials"),
+                })?;
                 self.trials_entry(evaluation, group, cancel)
             }
             Step::Check(check) => {
@@ -138,7 +141,7 @@ impl Judge {
         cancel: &CancelFlag,
     ) -> Result<Entry, JudgeError> {
         let secret = MasterSeed(evaluation.seed.0).derive(&format!("accept/{group}"));
-        let found = self.accept_group(evaluation, group, &secret, cancel)?;
+        let found = conclusive(self.accept_group(evaluation, group, &secret, cancel)?)?;
         Ok(Entry::Trials(TrialsRecord {
             group: group.to_owned(),
             class: measured_class(&evaluation.task.spec, &found.errors),
@@ -177,7 +180,12 @@ impl Judge {
             Subject::Candidate => {
                 let TimedWindow { timed, gpu, energy_mj, .. } =
                     self.time_window(evaluation, case, kind, cancel)?;
-                (record.timed, record.gpu, record.energy_mj) = (timed, gpu, energy_mj);
+                (record.gpu, record.energy_mj) = (gpu, energy_mj);
+                record.timed = match timed {
+                    // Only a baseline may be missing.
+                    Timed::NotAvailable(why) => Timed::Void(why),
+                    other => other,
+                };
             }
             Subject::Baseline(baseline) => {
                 self.record_baseline(evaluation, case, baseline, kind, &mut record, cancel)?;
@@ -201,6 +209,16 @@ impl Judge {
             other => other,
         }
     }
+}
+
+/// A group whose end says something of the candidate. One that ended by the state of the machine is
+/// nobody's verdict: nothing is stored, and the same command runs it again.
+fn conclusive(group: Group) -> Result<Group, JudgeError> {
+    if group.verdict.is_correct() || group.repeatable {
+        return Ok(group);
+    }
+    let why = format!("{}: {}", group.verdict, group.verdict.detail);
+    Err(JudgeError::Child { child: "candidate", why })
 }
 
 /// Which window of which round.
@@ -244,8 +262,11 @@ mod tests {
     use pipeline::acceptance::{Subject, Timed, WindowRecord};
     use pipeline::report::GpuRecord;
     use pipeline::timing::Sample;
+    use pipeline::verdict::{Reason, Verdict};
 
-    use super::waited_for_host;
+    use super::{conclusive, waited_for_host};
+    use crate::JudgeError;
+    use crate::hidden::Group;
 
     fn record(ungated: usize, timed: Timed) -> WindowRecord {
         let sample = |at| Sample {
@@ -267,6 +288,19 @@ mod tests {
         };
         let begun = WindowRecord::begun("headline", Subject::Candidate, 0, 0);
         WindowRecord { timed, gpu: Some(gpu), ..begun }
+    }
+
+    #[test]
+    fn what_the_machine_did_is_no_verdict() {
+        let ended = |verdict: Verdict, repeatable| Group { repeatable, ..Group::early(verdict) };
+        let wrong = || Verdict::failed(Reason::Shape, "off");
+        assert!(conclusive(ended(wrong(), true)).is_ok());
+        assert!(conclusive(ended(Verdict::correct(), false)).is_ok());
+        let killed = Verdict::failed(Reason::Unsupported, "killed by signal 9");
+        for verdict in [wrong(), killed, Verdict::failed(Reason::Timeout, "60 s")] {
+            let end = conclusive(ended(verdict, false));
+            assert!(matches!(end, Err(JudgeError::Child { child: "candidate", .. })));
+        }
     }
 
     #[test]

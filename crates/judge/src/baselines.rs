@@ -6,7 +6,7 @@ use pipeline::baseline::gemm::GemmCall;
 use pipeline::baseline::{BaselineId, BaselineKind, MathMode, torch_flags, void_reason};
 use pipeline::candidate::Candidate;
 use pipeline::hardware::HardwareSheet;
-use pipeline::report::CaseStatus;
+use pipeline::report::{CaseReport, CaseStatus};
 use pipeline::task::Task;
 use pipeline::task::baselines::BaselineSource;
 use pipeline::task::spec::{Case, Precision};
@@ -22,6 +22,7 @@ use crate::evaluate::{Evaluation, note_window, record};
 use crate::gpu::sealed;
 use crate::headline::{Headline, TimedHeadline, WindowKind, disturbance};
 use crate::limits::BASELINE_DEADLINE;
+use crate::windows::TimedWindow;
 use crate::{Judge, JudgeError};
 
 /// What performing a baseline's window gave.
@@ -145,9 +146,10 @@ impl Judge {
         let own =
             Evaluation { candidate: kernel, tunables: &tunables, build: &build, ..*evaluation };
         let found = self.time_window(&own, case, kind, cancel)?;
+        window.error = error_of(&found);
         (window.gpu, window.energy_mj) = (found.gpu, found.energy_mj);
         window.timed = match found.timed {
-            Timed::Failed(verdict) => Timed::NotAvailable(format!("{verdict}: {}", verdict.detail)),
+            Timed::Failed(_) => found.by_clock,
             other => other,
         };
         Ok(())
@@ -247,10 +249,7 @@ impl Judge {
         let worst = checks.checks.iter().map(|check| check.norm_error).reduce(f64::max);
         let slots = timed.slots_of(evaluation, window, checks);
         let reports = [timed.content_report(0, &slots), timed.content_report(1, &slots)];
-        let failed = reports.iter().find_map(|report| match &report.status {
-            CaseStatus::Failed { reason, detail } => Some(format!("{}: {detail}", reason.code())),
-            CaseStatus::Passed | CaseStatus::NotRun => None,
-        });
+        let failed = failure_of(&reports);
         Ok(worst.map(|norm_error| BaselineError {
             norm_error,
             passes: failed.is_none(),
@@ -267,6 +266,21 @@ fn kernel_of(task: &Task, name: &str) -> Option<Candidate> {
     Some(Candidate::new(&kernel.source, "", kernel.plan.clone()))
 }
 
+/// How exact a task's own kernel was in a window; `None` where nothing was compared.
+fn error_of(window: &TimedWindow) -> Option<BaselineError> {
+    let checks = window.cases.iter().flat_map(|case| &case.checks);
+    let norm_error = checks.map(|check| check.norm_error).reduce(f64::max)?;
+    let failed = failure_of(&window.cases);
+    Some(BaselineError { norm_error, passes: failed.is_none(), detail: failed.unwrap_or_default() })
+}
+
+fn failure_of(reports: &[CaseReport]) -> Option<String> {
+    reports.iter().find_map(|report| match &report.status {
+        CaseStatus::Failed { reason, detail } => Some(format!("{}: {detail}", reason.code())),
+        CaseStatus::Passed | CaseStatus::NotRun => None,
+    })
+}
+
 /// The class whose limits a baseline is held against.
 fn class_of(task: &Task, baseline: &BaselineId) -> Precision {
     let classes = &task.spec.classes;
@@ -277,7 +291,8 @@ fn class_of(task: &Task, baseline: &BaselineId) -> Precision {
     class.copied().unwrap_or(Precision::Fp32)
 }
 
-fn timed_baseline(timed: &TimedHeadline<'_>, window: &WindowResult) -> Timed {
+/// What a baseline's window says, whatever it computed.
+pub(crate) fn timed_baseline(timed: &TimedHeadline<'_>, window: &WindowResult) -> Timed {
     if window.end != RunEnd::Completed {
         return Timed::NotAvailable(words(&window.end));
     }

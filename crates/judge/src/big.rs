@@ -7,6 +7,7 @@ use pipeline::acceptance::Found;
 use pipeline::big_shape::{Beyond, draw_big, largest};
 use pipeline::build::BuildFacts;
 use pipeline::defence::Defence;
+use pipeline::hardware::HardwareSheet;
 use pipeline::hidden::Dims;
 use pipeline::inputs::MasterSeed;
 use pipeline::launch::ResolvedPlan;
@@ -23,6 +24,7 @@ use crate::decide::{case_report, check_status, run_failure};
 use crate::evaluate::Evaluation;
 use crate::headline::Headline;
 use crate::in_tiles::OUTPUTS_BULK;
+use crate::limits::OVERDUE_RATIO;
 use crate::trials::Trial;
 use crate::{Judge, JudgeError};
 
@@ -31,6 +33,8 @@ pub(crate) enum Big {
     /// The case, with the bytes of its largest tensor.
     Passed(Box<CaseReport>, u64),
     Failed(Vec<CaseReport>, Verdict),
+    /// It was not done in time, which so much work may need.
+    Hung(String),
     /// There is none here, and why.
     Left(String),
 }
@@ -81,6 +85,7 @@ impl Judge {
                 reason: verdict.reason.unwrap_or(Reason::Shape),
                 detail: verdict.detail,
             },
+            Big::Hung(detail) => Found::Audits { detail },
             Big::Left(why) => {
                 let bytes = self.largest_public_tensor(evaluation, cancel)?;
                 Found::Notes { detail: format!("{}; {why}", max(bytes)) }
@@ -189,14 +194,34 @@ impl Judge {
         };
         let status = match end {
             Some(RunEnd::Completed) => return self.big_compared(evaluation, trial, cancel),
-            // So much work may take long, and a device may lack something.
-            Some(RunEnd::Hang(why) | RunEnd::Unsupported(why)) => return Ok(Big::Left(why)),
+            // A device may lack something.
+            Some(RunEnd::Unsupported(why)) => return Ok(Big::Left(why)),
+            Some(RunEnd::Hang(why)) if !self.is_overdue(evaluation, ran.gpu.as_ref(), case) => {
+                return Ok(Big::Hung(format!("at {}: {why}", words(&case.dims))));
+            }
             Some(end) => run_failure(end),
             None => None,
         };
         let (reason, detail) =
             status.unwrap_or_else(|| (Reason::Crash, "it was not run".to_owned()));
         Ok(failed(evaluation, trial, &Verdict::failed(reason, detail)))
+    }
+
+    /// True when the time that a launch has here is far more than all of a case can need.
+    fn is_overdue(
+        &self,
+        evaluation: &Evaluation<'_>,
+        sheet: Option<&HardwareSheet>,
+        case: &Case,
+    ) -> bool {
+        let (Some(gpus), Some(sheet), Some(facts)) =
+            (&self.config.gpus, sheet, &evaluation.build.facts)
+        else {
+            return false;
+        };
+        let class = evaluation.candidate.plan.precision;
+        let floor = sheet.floor(&evaluation.task.spec, case, class, &facts.mma_types);
+        floor.is_some_and(|floor| exceeds(gpus.launch_deadline_ms, floor.ns))
     }
 
     fn big_compared(
@@ -230,6 +255,11 @@ impl Judge {
     }
 }
 
+/// True for a deadline of a launch that a kernel at its floor meets this often.
+fn exceeds(deadline_ms: u64, floor_ns: f64) -> bool {
+    floor_ns > 0.0 && deadline_ms as f64 * 1e6 >= OVERDUE_RATIO * floor_ns
+}
+
 /// However it fails there, it is the shape: the same data pass at smaller ones. Only an error of
 /// the norm stays what it is.
 fn failed(evaluation: &Evaluation<'_>, trial: &Trial<'_>, verdict: &Verdict) -> Big {
@@ -244,4 +274,22 @@ fn failed(evaluation: &Evaluation<'_>, trial: &Trial<'_>, verdict: &Verdict) -> 
     };
     let status = CaseStatus::Failed { reason, detail: detail.clone() };
     Big::Failed(vec![case_report(trial, status)], Verdict::failed(reason, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exceeds;
+
+    #[test]
+    fn a_hang_is_the_kernels_where_its_floor_is_far_below_the_deadline() {
+        for (deadline_ms, floor_ns, expected) in [
+            (2_000, 8e6, true),
+            (2_000, 2e7, true),
+            (2_000, 2.1e7, false),
+            (60_000, 2.1e7, true),
+            (2_000, 0.0, false),
+        ] {
+            assert_eq!(exceeds(deadline_ms, floor_ns), expected, "{deadline_ms} {floor_ns}");
+        }
+    }
 }

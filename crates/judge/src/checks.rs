@@ -1,9 +1,8 @@
 //! What an acceptance looks at besides outputs and times.
 
 use pipeline::acceptance::{Check, Entry, Found, Timed};
-use pipeline::build::BuildFacts;
 use pipeline::defence::Defence;
-use pipeline::growth::{SizedTime, halved, stands_still};
+use pipeline::growth::{Growth, SizedTime, growth_of, halved};
 use pipeline::hardware::Floor;
 use pipeline::inputs::{Distribution, MasterSeed, Poison};
 use pipeline::launch::{ResolvedPlan, ResolvedStep};
@@ -17,6 +16,7 @@ use crate::headline::WindowKind;
 use crate::hidden::Runs;
 use crate::limits::{EVICTION_TIE, HISTORY_CALLS, HISTORY_RATIO_MAX};
 use crate::sanitizer::Sanitizer;
+use crate::timers::timers;
 use crate::trials::TrialSpec;
 use crate::{Judge, JudgeError};
 
@@ -55,7 +55,10 @@ impl Judge {
     ) -> Result<Found, JudgeError> {
         match check {
             Check::DeadSteps => self.dead_steps(evaluation, cancel),
-            Check::Timers => Ok(timers(self.facts_of(evaluation)?, &evaluation.build.ptx)),
+            Check::Timers => {
+                let (facts, build) = (self.facts_of(evaluation)?, evaluation.build);
+                Ok(timers(facts, &evaluation.candidate.source, &build.ptx))
+            }
             Check::Memcheck => self.tool_found(evaluation, Sanitizer::Memcheck, cancel),
             Check::Synccheck => self.tool_found(evaluation, Sanitizer::Synccheck, cancel),
             Check::Racecheck => self.tool_found(evaluation, Sanitizer::Racecheck, cancel),
@@ -109,15 +112,7 @@ impl Judge {
         cancel: &CancelFlag,
     ) -> Result<Found, JudgeError> {
         let simulator = Judge::new(crate::JudgeConfig { gpus: None, ..self.config.clone() });
-        let verdict = simulator.evaluate(evaluation, cancel)?.verdict;
-        Ok(match (verdict.kind, verdict.reason) {
-            (Kind::Correct, _) => Found::Clean,
-            (Kind::Unsimulatable, _) => Found::NotAvailable { why: verdict.detail },
-            // It is slower than a GPU by far, and may just not have been done.
-            (Kind::Hung, _) => Found::NotAvailable { why: verdict.detail },
-            (_, Some(reason)) => Found::Fails { reason, detail: verdict.detail },
-            (_, None) => Found::NotAvailable { why: verdict.to_string() },
-        })
+        Ok(said_by_simulator(simulator.evaluate(evaluation, cancel)?.verdict))
     }
 
     /// Calls of one module whose variables are never reset: the first ones against the last.
@@ -131,11 +126,14 @@ impl Judge {
         }
         let Some(case) = self.largest_public(evaluation) else { return Ok(no_case()) };
         let window = self.time_window(evaluation, case, WindowKind::History, cancel)?;
-        let Some(gpu) = &window.gpu else { return Ok(without_time(&window.timed)) };
+        let (Timed::Measured { .. }, Some(gpu)) = (&window.timed, &window.gpu) else {
+            return Ok(without_time(&window.timed));
+        };
         let times: Vec<f64> = gpu.warm.iter().map(|sample| sample.elapsed_ns as f64).collect();
         let count = times.len();
         if count < HISTORY_CALLS as usize {
-            return Ok(without_time(&window.timed));
+            let why = format!("{count} of {HISTORY_CALLS} calls were timed");
+            return Ok(Found::NotAvailable { why });
         }
         // The first two also load instructions.
         let first = median(times[2..count / 4].to_vec()).unwrap_or(0.0);
@@ -157,9 +155,11 @@ impl Judge {
         cancel: &CancelFlag,
     ) -> Result<Found, JudgeError> {
         let keeps = |hint: &String| KEEPING_HINTS.iter().any(|keeping| hint.contains(keeping));
-        let hinted = self.facts_of(evaluation)?.cache_hints.iter().any(keeps);
-        let Some(case) = evaluation.task.spec.headline().filter(|_| hinted) else {
+        if !self.facts_of(evaluation)?.cache_hints.iter().any(keeps) {
             return Ok(Found::Clean);
+        }
+        let Some(case) = evaluation.task.spec.headline() else {
+            return Ok(Found::NotAvailable { why: "the task has no headline".to_owned() });
         };
         let rotating = self.time_window(evaluation, case, WindowKind::Search, cancel)?;
         let untouched = self.time_window(evaluation, case, WindowKind::Untouched, cancel)?;
@@ -192,14 +192,17 @@ impl Judge {
         for case in [small, large] {
             let window = self.time_window(evaluation, case, WindowKind::Search, cancel)?;
             let uuid = window.gpu.as_ref().map(|gpu| gpu.uuid.as_str());
-            match (window.median_ns(), self.floor_on(uuid, evaluation, case)?) {
-                (Some(ns), Some(floor)) => sizes.push(SizedTime { floor, ns }),
-                (None, _) | (Some(_), None) => return Ok(without_time(&window.timed)),
-            }
+            let Some(ns) = window.median_ns() else { return Ok(without_time(&window.timed)) };
+            let Some(floor) = self.floor_on(uuid, evaluation, case)? else {
+                let why = format!("no floor is known for `{}` on this card", case.name);
+                return Ok(Found::NotAvailable { why });
+            };
+            sizes.push(SizedTime { floor, ns });
         }
-        Ok(match stands_still(&sizes[0], &sizes[1]) {
-            Some(detail) => Found::Audits { detail },
-            None => Found::Clean,
+        Ok(match growth_of(&sizes[0], &sizes[1]) {
+            Growth::StandsStill(detail) => Found::Audits { detail },
+            Growth::Grows => Found::Clean,
+            Growth::Unknown(why) => Found::NotAvailable { why: why.to_owned() },
         })
     }
 
@@ -250,6 +253,24 @@ impl Judge {
     }
 }
 
+/// What the simulator's verdict means for a kernel that a GPU found correct.
+fn said_by_simulator(verdict: Verdict) -> Found {
+    let not_available = |why: String| Found::NotAvailable { why };
+    match (verdict.kind, verdict.reason) {
+        (Kind::Correct, _) => Found::Clean,
+        (Kind::Unsimulatable, _) => not_available(verdict.detail),
+        // It is slower than a GPU by far, and may just not have been done.
+        (Kind::Hung, _) => not_available(verdict.detail),
+        // The plan holds on the GPU: what is wrong with it here is that its domain has none of the
+        // simulator's cases, or what such a small device lacks.
+        (Kind::Malformed | Kind::LaunchFailed, _) => {
+            not_available(format!("the simulator cannot run the plan: {}", verdict.detail))
+        }
+        (_, Some(reason)) => Found::Fails { reason, detail: verdict.detail },
+        (_, None) => not_available(verdict.to_string()),
+    }
+}
+
 fn no_case() -> Found {
     Found::NotAvailable { why: "no public case inside the plan's domain runs here".to_owned() }
 }
@@ -269,23 +290,28 @@ fn without_time(timed: &Timed) -> Found {
     }
 }
 
-/// A kernel that reads a timer has no use for it, and every timed output is compared anyway.
-fn timers(facts: &BuildFacts, ptx: &[u8]) -> Found {
-    let is_timer = |name: &str| name.starts_with("%clock") || name.starts_with("%globaltimer");
-    let found = facts.special_registers.iter().find(|register| is_timer(&register.name));
-    match found {
-        // The library's barriers and pipelines read it to give up waiting.
-        Some(register) if register.name.starts_with("%globaltimer") && waits(ptx) => {
-            Found::Notes { detail: format!("`{}` reads {}", register.origin, register.name) }
-        }
-        Some(register) => {
-            Found::Audits { detail: format!("`{}` reads {}", register.origin, register.name) }
-        }
-        None => Found::Clean,
-    }
-}
+#[cfg(test)]
+mod tests {
+    use pipeline::acceptance::Found;
+    use pipeline::verdict::{Reason, Verdict};
 
-/// True for kernels that use the asynchronous barriers whose waiting loop reads a timer.
-fn waits(ptx: &[u8]) -> bool {
-    String::from_utf8_lossy(ptx).contains("mbarrier")
+    use super::said_by_simulator;
+
+    #[test]
+    fn only_what_the_simulator_saw_is_held_against_a_kernel() {
+        assert_eq!(said_by_simulator(Verdict::correct()), Found::Clean);
+        for reason in Reason::ALL {
+            let said = said_by_simulator(Verdict::failed(reason, "why"));
+            let fails = matches!(said, Found::Fails { reason: found, .. } if found == reason);
+            let silent = match reason {
+                Reason::Plan | Reason::Launch | Reason::Reply => true,
+                Reason::Unsupported | Reason::Timeout => true,
+                Reason::Static | Reason::Compile | Reason::Guard | Reason::Crash => false,
+                Reason::Mismatch | Reason::Poison | Reason::Input | Reason::Nonfinite => false,
+                Reason::Shape | Reason::Dist | Reason::Precision => false,
+                Reason::Nondet | Reason::State => false,
+            };
+            assert_eq!((fails, matches!(said, Found::NotAvailable { .. })), (!silent, silent));
+        }
+    }
 }

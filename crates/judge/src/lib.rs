@@ -38,6 +38,7 @@ mod reference;
 mod relations;
 mod sanitizer;
 mod simulate;
+mod timers;
 mod tools;
 mod trials;
 mod windows;

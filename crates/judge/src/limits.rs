@@ -65,6 +65,10 @@ pub(crate) const SLACK_BYTES: u64 = 40 << 20;
 pub(crate) const REFERENCE_LAUNCH_DEADLINE_MS: u64 = 60_000;
 /// Above so many bytes or elements of one tensor, 32-bit arithmetic with a sign goes wrong.
 pub(crate) const BIG_ABOVE: u64 = 1 << 31;
+/// How many times the floor of a big case a launch may take before a hang there is the kernel's.
+pub(crate) const OVERDUE_RATIO: f64 = 100.0;
+/// Contents of a window: one is timed, the other keeps a kernel from knowing what comes.
+pub(crate) const CONTENTS: usize = 2;
 /// Expected values that the host holds at once where they come in tiles, in bytes.
 pub(crate) const TILE_BYTES: u64 = 256 << 20;
 /// What allocations of a GPU are multiples of, and those of the simulator, in bytes.

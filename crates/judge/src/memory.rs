@@ -19,14 +19,11 @@ use sandbox::wire::{ProbeReport, ProbeRequest};
 
 use crate::cases::lock;
 use crate::limits::{
-    BIG_ABOVE, DEVICE_GRAIN, DEVICE_SPARE_BYTES, HOST_SPARE_BYTES, SIMULATED_BYTES_MAX,
+    BIG_ABOVE, CONTENTS, DEVICE_GRAIN, DEVICE_SPARE_BYTES, HOST_SPARE_BYTES, SIMULATED_BYTES_MAX,
     SIMULATED_GRAIN, SLOTS_BYTES_MAX, TILE_BYTES,
 };
 use crate::trials::TrialSpec;
 use crate::{Judge, JudgeError};
-
-/// Contents of a window.
-const CONTENTS: u64 = 2;
 
 /// What a judge may use of this machine's memory, and what it takes for large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,8 +188,8 @@ impl Judge {
         // The timer writes twice the cache, and reads as much of other memory.
         let flush_bytes = self.l2_bytes().saturating_mul(4).saturating_add(4 * DEVICE_GRAIN);
         Wanted {
-            contents: CONTENTS,
-            kept_outputs: CONTENTS,
+            contents: CONTENTS as u64,
+            kept_outputs: CONTENTS as u64,
             kept_bytes_max: SLOTS_BYTES_MAX,
             tile_bytes: self.memory.caps.tile_bytes,
             window: Some(WindowWanted { sets, flush_bytes }),

@@ -22,6 +22,7 @@ use crate::limits::{
     HIDDEN_BYTES_GPU, HIDDEN_BYTES_SIM, PROMOTE_RELATIONS, PROMOTE_SHAPES, REBUILD_WAIT,
     SIDE_BY_SIDE_TIE,
 };
+use crate::windows::Beside;
 use crate::{Judge, JudgeError, Judgement};
 
 impl Judge {
@@ -50,7 +51,11 @@ impl Judge {
         }
         let promotion = match (&found.verdict, incumbent) {
             (Some(verdict), _) => Promotion::Failed(coarse(verdict)),
-            (None, Some(incumbent)) => self.beside(evaluation, incumbent, cancel)?,
+            (None, Some(incumbent)) => {
+                let (promotion, verdict) = beside(self.time_beside(evaluation, incumbent, cancel)?);
+                found.verdict = verdict;
+                promotion
+            }
             (None, None) => Promotion::Passed { ratio: None },
         };
         let mut report = self.promote_report(evaluation, &mut found);
@@ -178,23 +183,6 @@ impl Judge {
         Ok(first.is_some() && again.facts.as_ref().map(hash) == first)
     }
 
-    /// The two kernels side by side on the headline shape, where there is a GPU.
-    fn beside(
-        &self,
-        evaluation: &Evaluation<'_>,
-        incumbent: &Evaluation<'_>,
-        cancel: &CancelFlag,
-    ) -> Result<Promotion, JudgeError> {
-        let Some(ratio) = self.time_beside(evaluation, incumbent, cancel)? else {
-            return Ok(Promotion::Passed { ratio: None });
-        };
-        Ok(if ratio > 1.0 + SIDE_BY_SIDE_TIE {
-            Promotion::Passed { ratio: Some(ratio) }
-        } else {
-            Promotion::NotFaster { ratio }
-        })
-    }
-
     /// What the tensors of a hidden case may take here, in bytes.
     pub(crate) fn hidden_bytes(&self) -> u64 {
         match self.config.gpus {
@@ -257,7 +245,7 @@ impl Found {
                 self.cases.extend(cases);
                 self.verdict = Some(verdict);
             }
-            Big::Left(why) => self.notes.push(format!("no big case: {why}")),
+            Big::Hung(why) | Big::Left(why) => self.notes.push(format!("no big case: {why}")),
         }
     }
 }
@@ -283,6 +271,54 @@ pub(crate) fn as_state(group: &Group) -> Verdict {
     }
 }
 
+/// What the two kernels side by side on the headline shape say, with the verdict of a failure.
+fn beside(found: Beside) -> (Promotion, Option<Verdict>) {
+    match found {
+        Beside::Ratio(ratio) if ratio > 1.0 + SIDE_BY_SIDE_TIE => {
+            (Promotion::Passed { ratio: Some(ratio) }, None)
+        }
+        Beside::Ratio(ratio) => (Promotion::NotFaster { ratio }, None),
+        Beside::Unknown => (Promotion::Passed { ratio: None }, None),
+        Beside::Failed(verdict) => (Promotion::Failed(coarse(&verdict)), Some(verdict)),
+        Beside::TooFast(why) => {
+            let verdict = Verdict::failed(Reason::Mismatch, format!("at the headline: {why}"));
+            (Promotion::Failed(Coarse::Physics), Some(verdict))
+        }
+    }
+}
+
 fn coarse(verdict: &Verdict) -> Coarse {
     verdict.reason.map_or(Coarse::HiddenShape, Coarse::of)
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::promotion::{Coarse, Promotion};
+    use pipeline::verdict::{Reason, Verdict};
+
+    use super::beside;
+    use crate::windows::Beside;
+
+    #[test]
+    fn wrong_outputs_and_impossible_times_beside_the_incumbent_fail() {
+        let wrong = || Verdict::failed(Reason::Mismatch, "off");
+        for (found, promotion, reason) in [
+            (Beside::Ratio(1.5), Promotion::Passed { ratio: Some(1.5) }, None),
+            (Beside::Ratio(1.005), Promotion::NotFaster { ratio: 1.005 }, None),
+            (Beside::Unknown, Promotion::Passed { ratio: None }, None),
+            (
+                Beside::Failed(wrong()),
+                Promotion::Failed(Coarse::HiddenShape),
+                Some(Reason::Mismatch),
+            ),
+            (
+                Beside::TooFast("1 ns".to_owned()),
+                Promotion::Failed(Coarse::Physics),
+                Some(Reason::Mismatch),
+            ),
+        ] {
+            let (ended, verdict) = beside(found);
+            assert_eq!((ended, verdict.and_then(|it| it.reason)), (promotion, reason));
+        }
+    }
 }

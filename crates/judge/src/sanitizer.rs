@@ -9,12 +9,14 @@ use std::path::Path;
 use pipeline::acceptance::Found;
 use pipeline::inputs::{Distribution, MasterSeed};
 use pipeline::limits::{MESSAGE_BYTES_MAX, capped};
+use pipeline::memory;
 use pipeline::verdict::Reason;
 use sandbox::CancelFlag;
-use sandbox::wire::RunReport;
+use sandbox::wire::{RunEnd, RunReport};
 
 use crate::children::ChildEnd;
 use crate::compared::Bulk;
+use crate::decide::words;
 use crate::evaluate::Evaluation;
 use crate::headline::Headline;
 use crate::reference::image_memfds;
@@ -103,9 +105,10 @@ impl Judge {
         let image = image_memfds(evaluation.build)?;
         let mut bulk = Bulk(image.iter().collect());
         let request = self.run_request(evaluation, facts, &trials, &Headline::Left, &mut bulk);
-        let words = command_line(&sanitizer, tool);
-        let (end, said) = self.perform_watched(request, &bulk.0, &words, cancel)?;
-        Ok(Sanitized { found: found(end, &said, tool.reason()), said })
+        let tool_words = command_line(&sanitizer, tool);
+        let (end, said) = self.perform_watched(request, &bulk.0, &tool_words, cancel)?;
+        let shape = memory::words(&case.dims);
+        Ok(Sanitized { found: found(end, &said, tool.reason(), &shape), said })
     }
 }
 
@@ -128,29 +131,54 @@ fn command_line(sanitizer: &Path, tool: Sanitizer) -> Vec<String> {
     [sanitizer.display().to_string()].into_iter().chain(words).collect()
 }
 
-/// The tool's own count decides, of each process; without one it did not come to its end.
-fn found(end: ChildEnd<RunReport>, said: &str, reason: Reason) -> Found {
-    let mut summaries = said.lines().filter(|line| line.contains("SUMMARY:"));
-    let last = summaries.clone().next_back();
-    let summary = summaries.find(|summary| !is_clean(summary)).or(last);
-    let how = match end {
-        ChildEnd::Reported(_) => "it ended".to_owned(),
-        ChildEnd::TimedOut => "it was not done in time".to_owned(),
-        ChildEnd::Crashed(why) | ChildEnd::Broken(why) | ChildEnd::Killed(why) => why,
-    };
+/// The tool's own count decides, of each process. It says something only of what ran to its end.
+fn found(end: ChildEnd<RunReport>, said: &str, reason: Reason, shape: &str) -> Found {
+    let summaries = said.lines().filter(|line| line.contains("SUMMARY:"));
+    let summary = summaries.max_by_key(|summary| (!is_clean(summary), !is_warning(summary)));
+    let ended = all_completed(end);
     let Some(summary) = summary else {
+        let how = ended.err().unwrap_or_else(|| "it ended".to_owned());
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        let why = format!("compute-sanitizer gave no summary: {how}: {said}");
-        let why = capped(&why, MESSAGE_BYTES_MAX);
-        return Found::NotAvailable { why };
+        let why = format!("compute-sanitizer gave no summary at {shape}: {how}: {said}");
+        return Found::NotAvailable { why: capped(&why, MESSAGE_BYTES_MAX) };
     };
     if is_clean(summary) {
-        return Found::Clean;
+        return match ended {
+            Ok(()) => Found::Clean,
+            Err(how) => {
+                let why =
+                    format!("under compute-sanitizer the kernel did not run at {shape}: {how}");
+                Found::NotAvailable { why: capped(&why, MESSAGE_BYTES_MAX) }
+            }
+        };
     }
     let named = ["Invalid", "Error", "rror detected", "ace reported", "hazard detected"];
     let first = said.lines().find(|line| named.iter().any(|name| line.contains(name)));
-    let detail = format!("{} ({})", first.unwrap_or("").trim(), summary.trim());
-    Found::Fails { reason, detail: capped(&detail, MESSAGE_BYTES_MAX) }
+    let detail = format!("{} ({}) at {shape}", first.unwrap_or("").trim(), summary.trim());
+    let detail = capped(&detail, MESSAGE_BYTES_MAX);
+    match is_warning(summary) {
+        true => Found::Audits { detail },
+        false => Found::Fails { reason, detail },
+    }
+}
+
+/// Why not everything that was asked for ran to its end.
+fn all_completed(end: ChildEnd<RunReport>) -> Result<(), String> {
+    let report = match end {
+        ChildEnd::Reported(report) => report,
+        ChildEnd::TimedOut => return Err("it was not done in time".to_owned()),
+        ChildEnd::Crashed(why) | ChildEnd::Broken(why) | ChildEnd::Killed(why) => return Err(why),
+    };
+    if report.runs.is_empty() {
+        return Err("nothing was run".to_owned());
+    }
+    let failed = report.runs.iter().find(|run| run.end != RunEnd::Completed);
+    failed.map_or(Ok(()), |run| Err(words(&run.end)))
+}
+
+/// True for hazards that the tool itself does not count as errors.
+fn is_warning(summary: &str) -> bool {
+    summary.contains("(0 errors,")
 }
 
 fn is_clean(summary: &str) -> bool {
@@ -163,6 +191,7 @@ mod tests {
 
     use pipeline::acceptance::Found;
     use pipeline::verdict::Reason;
+    use sandbox::wire::{RunEnd, RunReport, RunResult};
 
     use super::{Sanitizer, command_line, found};
     use crate::children::ChildEnd;
@@ -177,31 +206,72 @@ mod tests {
         }
     }
 
+    fn reported(ends: &[RunEnd]) -> ChildEnd<RunReport> {
+        let run = |end: &RunEnd| RunResult {
+            end: end.clone(),
+            counters: None,
+            findings: Vec::new(),
+            printed: String::new(),
+            place: None,
+        };
+        let runs = ends.iter().map(run).collect();
+        let cost = Vec::new();
+        ChildEnd::Reported(RunReport { runs, sample: None, window: None, tiles: None, cost })
+    }
+
+    fn word(found: &Found) -> &'static str {
+        match found {
+            Found::Clean => "clean",
+            Found::Fails { .. } => "fails",
+            Found::Audits { .. } => "audits",
+            Found::NotAvailable { .. } => "not available",
+            Found::Notes { .. } => "notes",
+        }
+    }
+
     #[test]
     fn only_the_tools_own_count_is_believed() {
-        let crashed = || ChildEnd::Crashed("exit code 86".to_owned());
         let bad = "========= Invalid __global__ read of size 4 bytes\n\
                    ========= ERROR SUMMARY: 3 errors\n";
         let two = format!("{bad}========= ERROR SUMMARY: 0 errors\n");
+        let warned = "Warning: Race reported\n\
+                      RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)";
         for (said, expected) in [
             ("========= ERROR SUMMARY: 0 errors\n", "clean"),
             ("========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n", "clean"),
             (bad, "fails"),
             (&*two, "fails"),
             ("========= ERROR SUMMARY: 10 errors\n========= Invalid", "fails"),
-            ("========= Invalid\nRACECHECK SUMMARY: 1 hazard displayed (1 error)", "fails"),
+            ("Invalid\nRACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)", "fails"),
+            (warned, "audits"),
             ("nothing of the kind", "not available"),
         ] {
-            let word = match found(crashed(), said, Reason::Guard) {
-                Found::Clean => "clean",
-                Found::Fails { reason, detail } => {
-                    assert!(reason == Reason::Guard && detail.contains("Invalid"), "{detail}");
-                    "fails"
-                }
-                Found::NotAvailable { .. } => "not available",
-                Found::Audits { .. } | Found::Notes { .. } => "something else",
-            };
-            assert_eq!(word, expected, "{said}");
+            let ran = found(reported(&[RunEnd::Completed]), said, Reason::Guard, "n = 64");
+            assert_eq!(word(&ran), expected, "{said}");
+            // What it found before the end is found.
+            let crashed = ChildEnd::Crashed("exit code 86".to_owned());
+            let crashed = found(crashed, said, Reason::Guard, "n = 64");
+            let expected = if expected == "clean" { "not available" } else { expected };
+            assert_eq!(word(&crashed), expected, "{said}");
+            if let Found::Fails { reason, detail } = &crashed {
+                assert!(*reason == Reason::Guard && detail.contains("Invalid"), "{detail}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_that_did_not_run_is_clean() {
+        let clean = "========= ERROR SUMMARY: 0 errors\n";
+        let refused = || RunEnd::Refused("too many resources requested".to_owned());
+        for (ends, expected) in [
+            (vec![RunEnd::Completed], "clean"),
+            (vec![refused()], "not available"),
+            (vec![RunEnd::Completed, refused()], "not available"),
+            (vec![RunEnd::Hang("no end".to_owned())], "not available"),
+            (Vec::new(), "not available"),
+        ] {
+            let found = found(reported(&ends), clean, Reason::Guard, "n = 64");
+            assert_eq!(word(&found), expected, "{ends:?}");
         }
     }
 }

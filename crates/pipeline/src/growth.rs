@@ -12,24 +12,41 @@ pub struct SizedTime {
     pub ns: f64,
 }
 
-/// Both times in words, when more than that much work changes the time too little. `None` where
-/// it grows, and where nothing can be said: launches that are hardly longer than their events, work
-/// that is not bound by memory, sizes that are nearly the same.
+/// What two sizes say together.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Growth {
+    Grows,
+    /// More work changes the time too little: both times in words.
+    StandsStill(String),
+    /// Nothing can be said, and why.
+    Unknown(&'static str),
+}
+
+/// Compares the times of two sizes.
 #[must_use]
-pub fn stands_still(small: &SizedTime, large: &SizedTime) -> Option<String> {
+pub fn growth_of(small: &SizedTime, large: &SizedTime) -> Growth {
     let bound = [small, large].iter().all(|it| it.floor.limit == FloorLimit::Bandwidth);
     let work = large.floor.bytes / small.floor.bytes.max(1.0);
-    if !bound || small.ns.max(large.ns) < SHORT_TIME_NS || work < WORK_RATIO_MIN {
-        return None;
+    if !bound {
+        return Growth::Unknown(
+            "arithmetic is the limit, so the time need not grow with the bytes",
+        );
+    }
+    if small.ns.max(large.ns) < SHORT_TIME_NS {
+        return Growth::Unknown("the launches are hardly longer than their events");
+    }
+    if work < WORK_RATIO_MIN {
+        return Growth::Unknown("half of the headline moves nearly as many bytes");
     }
     let grown = large.ns / small.ns.max(1.0);
     // What doubling must change, for as many doublings as there are.
-    (grown < GROWTH_MIN.powf(work.log2())).then(|| {
-        format!(
-            "{work:.2} times the bytes take {grown:.2} times as long: {:.0} ns and {:.0} ns",
-            small.ns, large.ns
-        )
-    })
+    if grown >= GROWTH_MIN.powf(work.log2()) {
+        return Growth::Grows;
+    }
+    Growth::StandsStill(format!(
+        "{work:.2} times the bytes take {grown:.2} times as long: {:.0} ns and {:.0} ns",
+        small.ns, large.ns
+    ))
 }
 
 /// A case with its largest extent halved; `None` where there is nothing to halve.
@@ -43,7 +60,7 @@ pub fn halved(case: &Case) -> Option<Case> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SizedTime, halved, stands_still};
+    use super::{Growth, SizedTime, growth_of, halved};
     use crate::hardware::{Floor, FloorLimit};
     use crate::task::spec::{Case, Place};
 
@@ -55,23 +72,29 @@ mod tests {
     #[test]
     fn only_long_memory_bound_work_that_does_not_grow_is_named() {
         const MEMORY: FloorLimit = FloorLimit::Bandwidth;
-        for (small, large, stands) in [
-            (at(1e8, 40.0, MEMORY), at(2e8, 80.0, MEMORY), false),
-            (at(1e8, 40.0, MEMORY), at(2e8, 53.0, MEMORY), false),
-            (at(1e8, 40.0, MEMORY), at(2e8, 51.0, MEMORY), true),
-            (at(1e8, 80.0, MEMORY), at(2e8, 40.0, MEMORY), true),
+        for (small, large, expected) in [
+            (at(1e8, 40.0, MEMORY), at(2e8, 80.0, MEMORY), "grows"),
+            (at(1e8, 40.0, MEMORY), at(2e8, 53.0, MEMORY), "grows"),
+            (at(1e8, 40.0, MEMORY), at(2e8, 51.0, MEMORY), "still"),
+            (at(1e8, 80.0, MEMORY), at(2e8, 40.0, MEMORY), "still"),
             // Four times the work must change at least 1.69.
-            (at(1e8, 40.0, MEMORY), at(4e8, 66.0, MEMORY), true),
-            (at(1e8, 40.0, MEMORY), at(4e8, 69.0, MEMORY), false),
+            (at(1e8, 40.0, MEMORY), at(4e8, 66.0, MEMORY), "still"),
+            (at(1e8, 40.0, MEMORY), at(4e8, 69.0, MEMORY), "grows"),
             // Launches and sizes that say nothing.
-            (at(1e6, 6.0, MEMORY), at(2e6, 6.0, MEMORY), false),
-            (at(1e8, 40.0, MEMORY), at(1.1e8, 40.0, MEMORY), false),
-            (at(1e8, 40.0, MEMORY), at(2e8, 40.0, FloorLimit::Arithmetic), false),
+            (at(1e6, 6.0, MEMORY), at(2e6, 6.0, MEMORY), "unknown"),
+            (at(1e8, 40.0, MEMORY), at(1.1e8, 40.0, MEMORY), "unknown"),
+            (at(1e8, 40.0, MEMORY), at(2e8, 40.0, FloorLimit::Arithmetic), "unknown"),
         ] {
-            assert_eq!(stands_still(&small, &large).is_some(), stands, "{small:?} {large:?}");
+            let word = match growth_of(&small, &large) {
+                Growth::Grows => "grows",
+                Growth::StandsStill(_) => "still",
+                Growth::Unknown(_) => "unknown",
+            };
+            assert_eq!(word, expected, "{small:?} {large:?}");
         }
-        let words = stands_still(&at(1e8, 40.0, MEMORY), &at(2e8, 44.0, MEMORY)).unwrap();
-        assert_eq!(words, "2.00 times the bytes take 1.10 times as long: 40000 ns and 44000 ns");
+        let still = growth_of(&at(1e8, 40.0, MEMORY), &at(2e8, 44.0, MEMORY));
+        let words = "2.00 times the bytes take 1.10 times as long: 40000 ns and 44000 ns";
+        assert_eq!(still, Growth::StandsStill(words.to_owned()));
     }
 
     #[test]

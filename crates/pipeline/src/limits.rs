@@ -49,7 +49,7 @@ pub const TENSOR_BYTES_MAX: u64 = 64 << 30;
 /// Wrong elements that a check reports.
 pub const WRONG_ELEMENTS_MAX: usize = 8;
 /// Elements from which the norm of the error is a matter of statistics, not of single elements.
-pub(crate) const NORM_ELEMENTS_MIN: u64 = 1024;
+pub const NORM_ELEMENTS_MIN: u64 = 1024;
 /// Share of the elements' tolerances that the norm-wise error may reach where it is not what tells
 /// classes apart.
 pub(crate) const NORM_TOLERANCE_SHARE: f64 = 0.25;

@@ -206,6 +206,12 @@ pub struct Fitted {
 }
 
 impl Fitted {
+    /// True where expected values come in tiles, and are never whole on the host.
+    #[must_use]
+    pub fn is_in_tiles(&self) -> bool {
+        self.rung >= Rung::ReferenceInTiles
+    }
+
     /// The same shape with what a plan and a window want besides: a lower rung where that takes
     /// one, but never another shape, which would favour who wants much. `None` where it does not
     /// fit.

@@ -78,12 +78,18 @@ impl Coarse {
     }
 }
 
-/// A verdict without what nobody must learn: kind and reason stay, the sentence is the coarse one.
+/// The verdict that an attempt ends with after a hidden failure: one for each word, so that its
+/// kind and reason tell no more than the word does.
 #[must_use]
-pub fn told(verdict: &Verdict) -> Verdict {
-    let Some(reason) = verdict.reason else { return verdict.clone() };
-    let coarse = Coarse::of(reason);
-    Verdict { detail: format!("{}: {}", coarse.name(), coarse.describe()), ..verdict.clone() }
+pub fn told(coarse: Coarse) -> Verdict {
+    let reason = match coarse {
+        Coarse::HiddenShape => Reason::Shape,
+        Coarse::HiddenDistribution => Reason::Dist,
+        Coarse::Determinism => Reason::Nondet,
+        Coarse::Precision => Reason::Precision,
+        Coarse::Physics => Reason::Mismatch,
+    };
+    Verdict::failed(reason, format!("{}: {}", coarse.name(), coarse.describe()))
 }
 
 /// Failed promotes that the lineage of the newest attempt may still have: its chain of parents back
@@ -110,18 +116,32 @@ mod tests {
     use super::{Coarse, told};
     use crate::verdict::{Reason, Verdict};
 
+    const WORDS: [Coarse; 5] = [
+        Coarse::HiddenShape,
+        Coarse::HiddenDistribution,
+        Coarse::Determinism,
+        Coarse::Precision,
+        Coarse::Physics,
+    ];
+
     #[test]
-    fn nothing_of_the_hidden_case_is_told() {
-        let full =
-            Verdict::failed(Reason::Shape, "case `hidden-2`, D1: rows 37: output `y`: wrong");
-        let short = told(&full);
-        assert_eq!((short.kind, short.reason), (full.kind, full.reason));
+    fn nothing_but_the_word_is_told() {
+        let shape = told(Coarse::HiddenShape);
         assert_eq!(
-            short.detail,
+            shape.detail,
             "hidden-shape: it fails at a shape that is not among the public cases"
         );
-        assert_eq!(told(&Verdict::correct()), Verdict::correct());
-        let names = Reason::ALL.map(|reason| Coarse::of(reason).name());
-        assert!(names.contains(&"determinism") && names.contains(&"precision"));
+        // A hang, a fault and poison at a hidden shape end in one verdict.
+        let mut ends: Vec<Verdict> = Vec::new();
+        for end in Reason::ALL.map(|reason| told(Coarse::of(reason))) {
+            if !ends.contains(&end) {
+                ends.push(end);
+            }
+        }
+        assert_eq!(ends.len(), WORDS.len() - 1, "{ends:?}");
+        for word in WORDS {
+            let end = told(word);
+            assert!(!end.is_correct() && end.detail.starts_with(word.name()), "{end:?}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::acceptance::{Claim, Conclusion, Entry};
 use crate::comparison::{Comparison, Interval};
+use crate::verdict::Kind;
 
 /// How far a reproduced speed-up may be from the claimed one: 20 %, as a ratio.
 const REPRODUCED_RATIO_MAX: f64 = 1.2;
@@ -80,6 +81,9 @@ pub fn reproduced(
     if claimed.toolchain_id == here.toolchain_id && claimed.ptx_hash != here.ptx_hash {
         return failed("the source compiles to another program than the claimed one".to_owned());
     }
+    if again.verdict.kind == Kind::Unsimulatable {
+        return Reproduction::NotComparable(again.cause.clone());
+    }
     if !again.verdict.is_correct() {
         return failed(format!("{}: {}", again.verdict, again.verdict.detail));
     }
@@ -129,6 +133,9 @@ fn other_kind(claim: &Claim, again: &Conclusion) -> Option<String> {
 /// Whether a claim still holds against today's fastest baseline.
 #[must_use]
 pub fn rechecked(claim: &Claim, again: &Conclusion) -> Recheck {
+    if again.verdict.kind == Kind::Unsimulatable {
+        return Recheck::NotComparable(again.cause.clone());
+    }
     if !again.verdict.is_correct() {
         return Recheck::Lost(format!("{}: {}", again.verdict, again.verdict.detail));
     }
@@ -302,6 +309,10 @@ mod tests {
             again.verdict = Verdict::failed(Reason::Shape, "at a hidden shape");
         };
         assert_eq!(look(&wrong), "not");
+        let lacking = |again: &mut Conclusion, _: &mut Conditions| {
+            again.verdict = Verdict::failed(Reason::Unsupported, "killed by signal 9");
+        };
+        assert_eq!(look(&lacking), "incomparable");
         let class = |again: &mut Conclusion, _: &mut Conditions| {
             again.claim.as_mut().unwrap().class = Precision::Tf32;
         };
@@ -357,6 +368,8 @@ mod tests {
         let mut wrong = found(1.5, Comparison::Faster);
         wrong.verdict = Verdict::failed(Reason::Mismatch, "off");
         assert!(matches!(rechecked(&claim(1.5), &wrong), Recheck::Lost(_)));
+        wrong.verdict = Verdict::failed(Reason::Unsupported, "killed by signal 9");
+        assert!(matches!(rechecked(&claim(1.5), &wrong), Recheck::NotComparable(_)));
     }
 
     #[test]

@@ -24,13 +24,10 @@ use crate::children::ChildEnd;
 use crate::decide::run_failure;
 use crate::gpu::sealed;
 use crate::headline::disturbance;
-use crate::limits::{SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN};
+use crate::limits::{CONTENTS, SLOTS_BYTES_MAX, SLOTS_MAX, TENSOR_ALIGN};
 use crate::on_card::left_in_trouble;
 use crate::reference::EMPTY;
 use crate::{Judge, JudgeError};
-
-/// Contents of a window.
-pub(crate) const CONTENTS: usize = 2;
 
 /// A window of a baseline.
 #[derive(Clone, Copy)]

@@ -9,9 +9,9 @@ use sandbox::wire::{
 };
 use sandbox::{CancelFlag, ChildKind};
 
-use super::timed::{BaselineCall, BaselineTimes, CONTENTS, Ground};
+use super::timed::{BaselineCall, BaselineTimes, Ground};
 use crate::children::ChildEnd;
-use crate::limits::{CANDIDATE_TRIES_MAX, REFERENCE_LIMITS};
+use crate::limits::{CANDIDATE_TRIES_MAX, CONTENTS, REFERENCE_LIMITS};
 use crate::on_card::CardRun;
 use crate::reference::Whose;
 use crate::{Judge, JudgeError};

@@ -14,6 +14,7 @@ use sandbox::CancelFlag;
 
 use super::{Catalogue, Code, Ended, Entry, Stage};
 use crate::limits::{GAIN_MAX, GAIN_TRIES_MAX};
+use crate::windows::Beside;
 use crate::{Acceptance, Build, Evaluation, Judge, JudgeError, RunSeed};
 
 /// Which evaluation of a run an entry pretends to be: all share one, so that each reference is
@@ -197,7 +198,11 @@ fn gain(
     let mut ratio = None;
     for _ in 0..GAIN_TRIES_MAX {
         if ratio.is_none() {
-            ratio = judge.time_beside(&plain, &trick, cancel)?;
+            // What is wrong with the trick was the stages' to find; here only the time counts.
+            ratio = match judge.time_beside(&plain, &trick, cancel)? {
+                Beside::Ratio(ratio) => Some(ratio),
+                Beside::Failed(_) | Beside::TooFast(_) | Beside::Unknown => None,
+            };
         }
     }
     let Some(ratio) = ratio else {

@@ -64,7 +64,7 @@ impl Judge {
 }
 
 /// Contents of a window.
-const CONTENTS: u64 = super::timed::CONTENTS as u64;
+const CONTENTS: u64 = crate::limits::CONTENTS as u64;
 
 /// Bytes of tensors one after the other.
 fn aligned(sizes: Vec<(String, u64)>) -> u64 {

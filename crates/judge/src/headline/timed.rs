@@ -11,7 +11,7 @@ use pipeline::check::OutputCheck;
 use pipeline::hardware::HardwareSheet;
 use pipeline::inputs::{Distribution, Poison};
 use pipeline::launch::ResolvedPlan;
-use pipeline::memory::{Fitted, Rung};
+use pipeline::memory::Fitted;
 use pipeline::report::{CaseReport, CaseStatus, Measured, Score};
 use pipeline::task::Task;
 use pipeline::task::spec::{Case, Input, Output};
@@ -31,12 +31,10 @@ use crate::cases::{CaseData, Tensors, is_weight, output_sizes, uncompared};
 use crate::compared::{Checks, Compared, Declared, verify_items};
 use crate::decide::run_failure;
 use crate::evaluate::Evaluation;
+use crate::limits::CONTENTS;
 use crate::memory::FittedCase;
 use crate::reference::EMPTY;
 use crate::{Judge, JudgeError};
-
-/// Contents of a window.
-pub(super) const CONTENTS: usize = 2;
 
 /// The headline case, ready to be timed.
 pub(crate) struct TimedHeadline<'a> {
@@ -83,7 +81,7 @@ impl Judge {
             let (task, dims) = (evaluation.task, &case.dims);
             let data = if !kind.is_compared() {
                 uncompared(task, &case, distribution, &master)?
-            } else if room.fitted.rung >= Rung::ReferenceInTiles {
+            } else if room.fitted.is_in_tiles() {
                 self.inputs_alone(task, &case, distribution, &master)?
             } else {
                 self.case_data(task, dims, distribution, &master, cancel)?
@@ -365,7 +363,7 @@ impl TimedHeadline<'_> {
 
     /// True where expected values are never whole on the host.
     pub(crate) fn is_in_tiles(&self) -> bool {
-        self.fitted.rung >= Rung::ReferenceInTiles
+        self.fitted.is_in_tiles()
     }
 
     /// The inputs of a content.

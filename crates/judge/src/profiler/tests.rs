@@ -66,6 +66,9 @@ fn clocks_that_are_apart_are_for_a_person_to_look_at() {
         // Two launches with a pause between them.
         (106_000.0, false, 100_000.0, 2, "clean"),
         (108_000.0, false, 100_000.0, 2, "audits"),
+        // Kernels that take longer by themselves than all of the call.
+        (94_000.0, false, 100_000.0, 2, "audits"),
+        (96_000.0, false, 100_000.0, 2, "clean"),
         // A power cap makes the windows longer, never shorter.
         (130_000.0, true, 100_000.0, 1, "notes"),
         (90_000.0, true, 100_000.0, 1, "audits"),

@@ -6,18 +6,20 @@ use device::cuda;
 use pipeline::energy::{Reading, per_call_mj};
 use pipeline::limits::ENERGY_PATIENCE;
 
-use super::{Ended, Running};
+use super::{Ended, Running, updates_inputs};
 use crate::RunnerError;
 use crate::limits::{ENERGY_BATCH_LAUNCHES_MAX, ENERGY_BATCH_MS};
 
 impl Running<'_> {
     /// Counts the energy of one call, where the window asks for it. What a call needs of its
-    /// workspaces is in it; a module whose variables must be reset between calls is left out.
+    /// workspaces is in it; a module whose variables must be reset between calls is left out, and
+    /// so is a plan that writes its inputs: it must not find what it left there.
     pub(super) fn energy(&mut self) -> Result<Ended, RunnerError> {
         let request = self.work.request;
         let least_ms = request.window.energy_ms;
         let uuid = self.work.before.uuid;
-        if least_ms == 0 || request.has_variables || cuda::energy_mj(uuid).is_none() {
+        let repeats = !request.has_variables && !updates_inputs(&request.contents);
+        if least_ms == 0 || !repeats || cuda::energy_mj(uuid).is_none() {
             return Ok(None);
         }
         let launches = (request.plan.steps.len() as u64).max(1);

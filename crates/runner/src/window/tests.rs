@@ -1,6 +1,8 @@
 use pipeline::limits::ENERGY_PATIENCE;
 
-use super::{EVENT_PAIRS, YARDSTICK_MS, foreign};
+use sandbox::wire::{InputTensor, Slice};
+
+use super::{EVENT_PAIRS, YARDSTICK_MS, foreign, updates_inputs};
 use crate::limits::ENERGY_BATCH_MS;
 
 #[test]
@@ -26,4 +28,21 @@ fn only_who_is_listed_can_be_told_from_others() {
     assert_eq!(foreign(Some(&[]), 9, true), None);
     assert_eq!(foreign(Some(&[]), 9, false), Some(0));
     assert_eq!(foreign(None, 7, false), None);
+}
+
+#[test]
+fn calls_that_write_an_input_of_any_content_need_it_filled_anew() {
+    let input = |writable| InputTensor {
+        name: "x".to_owned(),
+        data: Slice { bulk: 0, offset: 0, bytes: 4 },
+        writable,
+        weight: false,
+    };
+    for (contents, expected) in [
+        (vec![], false),
+        (vec![vec![input(false)], vec![input(false), input(false)]], false),
+        (vec![vec![input(false), input(true)], vec![input(false), input(true)]], true),
+    ] {
+        assert_eq!(updates_inputs(&contents), expected);
+    }
 }
