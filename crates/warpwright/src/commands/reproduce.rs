@@ -3,6 +3,7 @@
 use fleet::bundle::{Bundle, Checked, Manifest};
 use fleet::limits::BUNDLE_BYTES_MAX;
 use judge::{Build, Judge, judge_hash};
+use pipeline::acceptance::Entry;
 use pipeline::attempt::Mode;
 use pipeline::digest::Digest;
 use pipeline::next_step::Ask;
@@ -13,6 +14,8 @@ use pipeline::reproduction::{
 };
 use pipeline::transcript::Usage;
 use pipeline::verdict::Verdict;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use store::{
     AcceptanceRow, AttemptRow, CallTarget, CheckOutcome, ClaimRow, ClaimState, NewBuild,
     NewCandidate, NewCheck, NewRun, NewTask, Purpose, Reservation, RunKind, RunState, SettledReply,
@@ -165,21 +168,15 @@ pub(crate) async fn settle(
     found: &Reproduction,
 ) -> anyhow::Result<Outcome> {
     let (outcome, detail) = in_words(found);
-    let own = own_claim(store, &bundle.manifest).await;
-    let again = Circumstances::of(&row.process, row.started_us, &store.entries(&row.id).await?);
-    let Manifest { process, started_us, .. } = &bundle.manifest;
-    let first = Circumstances::of(process, *started_us, &bundle.entries);
-    let provisional = own.as_ref().is_some_and(|claim| claim.state == ClaimState::Claimed);
-    let becomes = match found {
-        Reproduction::NotReproduced(_) => Some(ClaimState::Withdrawn),
-        Reproduction::Reproduced { .. } if provisional && confirms(&first, &again) => {
-            Some(ClaimState::Confirmed)
-        }
-        Reproduction::Reproduced { .. } | Reproduction::NotComparable(_) => None,
+    let own = own_claim(store, bundle).await?;
+    let becomes = match &own {
+        Some(own) if own.first.eval_key == row.eval_key => own.becomes(store, row, found).await?,
+        // Another program, judge or compiler says nothing about the one that was claimed.
+        Some(_) | None => None,
     };
     let new = NewCheck {
         acceptance: &row.id,
-        claim: own.as_ref().map(|claim| &claim.id),
+        claim: own.as_ref().map(|own| &own.claim.id),
         bundle: Some(&bundle.digest),
         outcome,
         detail: &detail,
@@ -187,8 +184,8 @@ pub(crate) async fn settle(
     };
     store.record_check(&new).await?;
     let told = told(outcome, &detail).with("acceptance", row.id.to_string());
-    let Some(claim) = own else { return Ok(told) };
-    let now = store.claim(claim.id.as_str()).await?;
+    let Some(own) = own else { return Ok(told) };
+    let now = store.claim(own.claim.id.as_str()).await?;
     terminal::line(&words::of_row(&now));
     Ok(told.with("claim", words::as_json(&now)))
 }
@@ -219,11 +216,55 @@ fn told(outcome: CheckOutcome, detail: &str) -> Outcome {
     }
 }
 
-/// The claim of the bundle, where this ledger made it: an id alone could be anybody's.
-async fn own_claim(store: &Store, manifest: &Manifest) -> Option<ClaimRow> {
-    let row = store.claim(&manifest.claim_id).await.ok()?;
-    (row.chain_head == manifest.chain_head && row.claim.against == manifest.claim.against)
-        .then_some(row)
+/// A claim of this ledger and the acceptance behind it, as they stand in the ledger.
+struct Own {
+    claim: ClaimRow,
+    first: AcceptanceRow,
+    entries: Vec<Entry>,
+}
+
+impl Own {
+    /// What becomes of the claim; only the ledger says where and when it was made.
+    async fn becomes(
+        &self,
+        store: &Store,
+        row: &AcceptanceRow,
+        found: &Reproduction,
+    ) -> anyhow::Result<Option<ClaimState>> {
+        let AcceptanceRow { process, started_us, .. } = &self.first;
+        let first = Circumstances::of(process, *started_us, &self.entries);
+        let entries = store.entries(&row.id).await?;
+        let again = Circumstances::of(&row.process, row.started_us, &entries);
+        let provisional = self.claim.state == ClaimState::Claimed;
+        Ok(match found {
+            Reproduction::NotReproduced(_) => Some(ClaimState::Withdrawn),
+            Reproduction::Reproduced { .. } if provisional && confirms(&first, &again) => {
+                Some(ClaimState::Confirmed)
+            }
+            Reproduction::Reproduced { .. } | Reproduction::NotComparable(_) => None,
+        })
+    }
+}
+
+/// The claim of the bundle, where this ledger made it and everything that it follows from is in
+/// both: an id, and whatever else a manifest says of itself, could be anybody's.
+async fn own_claim(store: &Store, bundle: &Bundle) -> anyhow::Result<Option<Own>> {
+    let manifest = &bundle.manifest;
+    let Ok(claim) = store.claim(&manifest.claim_id).await else { return Ok(None) };
+    let first = store.acceptance(&claim.acceptance_id).await?;
+    let entries = store.entries(&first.id).await?;
+    let same = claim.id.as_str() == manifest.claim_id
+        && claim.chain_head == manifest.chain_head
+        && first.eval_key == manifest.hashes.eval_key
+        && store.acceptance_seed(&first.id).await? == manifest.seed
+        && as_packed(&claim.claim)? == manifest.claim
+        && as_packed(&entries)? == bundle.entries;
+    Ok(same.then_some(Own { claim, first, entries }))
+}
+
+/// A value as it comes out of a bundle: reading JSON may change the last digit of a number.
+fn as_packed<T: Serialize + DeserializeOwned>(value: &T) -> anyhow::Result<T> {
+    Ok(serde_json::from_slice(&serde_json::to_vec(value)?)?)
 }
 
 /// Stores the bundle's kernel as an attempt of a run of its own, up to its build.
