@@ -2,7 +2,7 @@
 
 use fleet::bundle::{Bundle, Checked, Manifest};
 use fleet::limits::BUNDLE_BYTES_MAX;
-use judge::{Build, Judge, judge_hash};
+use judge::{Build, Judge, JudgeError, judge_hash};
 use pipeline::acceptance::Entry;
 use pipeline::attempt::Mode;
 use pipeline::digest::Digest;
@@ -31,7 +31,7 @@ use crate::gpus::DeviceSetting;
 use crate::outcome::{Exit, Outcome, bad_input};
 use crate::settings::model::ModelSetting;
 use crate::settings::{Places, RunSettings};
-use crate::{embedded, gpus, terminal, wiring};
+use crate::{admission, embedded, gpus, terminal, wiring};
 
 /// Reproduces the claim of a bundle.
 pub(crate) async fn perform(places: &Places, args: &ReproduceArgs) -> anyhow::Result<Outcome> {
@@ -74,6 +74,9 @@ fn describe(manifest: &Manifest) {
     terminal::line(&format!("claimed for {} (candidate {short}) on {model}:", manifest.task));
     let tier = pipeline::acceptance::Tier::Claimed;
     terminal::line(&format!("  {}", words::headline(&manifest.claim, tier)));
+    for weakness in &manifest.claim.weaknesses {
+        terminal::line(&format!("  weak task: {weakness}"));
+    }
 }
 
 /// A stranger's task may have a built-in one's name and ask for less.
@@ -119,12 +122,13 @@ impl Measuring<'_> {
         args: &ReproduceArgs,
         (claimed, here): (&Conditions, &Conditions),
     ) -> anyhow::Result<Outcome> {
+        let weaknesses = self.weaknesses().await?;
         let attempt = match self.interrupted().await? {
             Some(attempt) => attempt,
             None => store_attempt(self.store, self.judge, self.bundle, self.subject).await?,
         };
         let purpose = Purpose::Reproduction;
-        let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses: &[] };
+        let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses: &weaknesses };
         let protocol = &self.bundle.manifest.protocol;
         let effort = Effort { rounds_max: protocol.rounds_max, confidence: protocol.confidence };
         let pace = accept::pace(args.deadline);
@@ -144,6 +148,17 @@ impl Measuring<'_> {
         settle(self.store, self.bundle, &row, &found).await
     }
 
+    /// What the bundle's task leaves open, proven here, whatever the claim says of it.
+    async fn weaknesses(&self) -> anyhow::Result<Vec<String>> {
+        let loaded = wiring::parse_task(self.bundle.task_files.clone())?;
+        let found = admission::weaknesses(self.store, self.judge, &loaded).await;
+        let found = found.map_err(refused_task)?;
+        for line in weakness_lines(&self.bundle.manifest.claim.weaknesses, &found) {
+            terminal::line(&line);
+        }
+        Ok(found)
+    }
+
     /// The attempt of a reproduction of the same program that was interrupted.
     async fn interrupted(&self) -> anyhow::Result<Option<AttemptRow>> {
         let rows = self.store.acceptances_of_key(&self.subject.eval_key).await?;
@@ -158,6 +173,26 @@ impl Measuring<'_> {
             None => Ok(None),
         }
     }
+}
+
+/// A task that nothing can be judged by makes a bundle that nothing can be told by.
+fn refused_task(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<JudgeError>() {
+        Ok(JudgeError::Refused(why)) => bad_input(why),
+        Ok(reference @ JudgeError::Reference { .. }) => bad_input(reference),
+        Ok(other) => other.into(),
+        Err(other) => other,
+    }
+}
+
+/// What is found open in a task here, held against what its claim says.
+fn weakness_lines(claimed: &[String], found: &[String]) -> Vec<String> {
+    let line = |weakness: &String| {
+        let silent =
+            if claimed.contains(weakness) { "" } else { ", and the claim does not say so" };
+        format!("weak task, found here{silent}: {weakness}")
+    };
+    found.iter().map(line).collect()
 }
 
 /// Stores what came of it, and what becomes of the claim where this ledger has it.
@@ -335,5 +370,37 @@ fn built(build: &Build) -> NewBuild<'_> {
         ptx: Some(&build.ptx),
         cubin: Some(&build.cubin),
         verdict,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use judge::JudgeError;
+
+    use super::{refused_task, weakness_lines};
+    use crate::outcome::{Exit, exit_of};
+
+    #[test]
+    fn a_refused_task_is_bad_input_and_other_trouble_stays_what_it_is() {
+        for (error, exit) in [
+            (JudgeError::Refused("nothing can be told by it".to_owned()), Exit::BadInput),
+            (JudgeError::NotAvailable("no compiler".to_owned()), Exit::NotAvailable),
+            (JudgeError::Cancelled, Exit::Interrupted),
+        ] {
+            let error = refused_task(error.into());
+            assert_eq!(exit_of(&error), exit, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_weakness_that_the_claim_keeps_silent_about_is_named_so() {
+        let [said, unsaid] = ["rounded to bf16", "no infinities"].map(str::to_owned);
+        let lines = weakness_lines(&[said.clone()], &[said.clone(), unsaid]);
+        let expected = [
+            "weak task, found here: rounded to bf16",
+            "weak task, found here, and the claim does not say so: no infinities",
+        ];
+        assert_eq!(lines, expected);
+        assert!(weakness_lines(&[said], &[]).is_empty());
     }
 }

@@ -193,6 +193,7 @@ async fn a_claim_is_exported_and_a_doctored_bundle_is_refused() {
     assert_eq!(again.code, Some(4), "{}{}", again.stdout, again.stderr);
     assert!(again.stdout.contains("NOT COMPARABLE: a claim needs a GPU"), "{}", again.stdout);
     assert!(again.stdout.contains("speed-up 1.250x over PyTorch eager [claimed]"));
+    assert!(again.stdout.contains(&format!("weak task: {WEAKNESS}")), "{}", again.stdout);
     assert_eq!(again.closing()["outcome"], "not_comparable");
 
     let (original, _) = Bundle::read(&std::fs::read(&bundle).unwrap()).unwrap();
