@@ -58,6 +58,9 @@ pub(crate) enum ExportFormat {
 pub(crate) struct ReproduceArgs {
     /// The file that `export` wrote
     pub(crate) bundle: PathBuf,
+    /// Use the bundle's task although this program does not ship it: its reference.py runs as you
+    #[arg(long)]
+    pub(crate) trust_task: bool,
     /// Begin no further step that would end after so many seconds; the same command goes on
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) deadline: Option<u32>,

@@ -12,6 +12,7 @@ use pipeline::reply;
 use pipeline::reproduction::{
     Circumstances, Conditions, Reproduction, confirms, incomparable, reproduced,
 };
+use pipeline::task::Task;
 use pipeline::transcript::Usage;
 use pipeline::verdict::Verdict;
 use serde::Serialize;
@@ -39,7 +40,7 @@ pub(crate) async fn perform(places: &Places, args: &ReproduceArgs) -> anyhow::Re
     let refused = |why| bad_input(format!("{}: refused: {why}", args.bundle.display()));
     let (bundle, checked) = Bundle::read(&bytes).map_err(refused)?;
     describe(&bundle.manifest);
-    warn_of_other_task(&checked);
+    announce_task(&bundle, &checked.task, args.trust_task)?;
     if gpus::chosen(places, &places.device)?.is_none() {
         return Ok(not_comparable(NEEDS_GPU));
     }
@@ -79,15 +80,30 @@ fn describe(manifest: &Manifest) {
     }
 }
 
-/// A stranger's task may have a built-in one's name and ask for less.
-fn warn_of_other_task(checked: &Checked) {
-    let name = &checked.task.spec.name;
-    let Some(files) = embedded::task(name) else { return };
-    if wiring::parse_task(files).is_ok_and(|own| own.task.hash != checked.task.hash) {
-        terminal::line(&format!(
-            "note: the bundle's task `{name}` is not the built-in one of that name; read it"
-        ));
+/// Says which code of a stranger will run as the user; a task that this program does not ship
+/// needs the user's word first.
+fn announce_task(bundle: &Bundle, task: &Task, trusted: bool) -> anyhow::Result<()> {
+    let name = &task.spec.name;
+    terminal::line(&format!("the bundle brings its own task `{name}` (sha256 {})", task.hash));
+    if let Some(module) = &task.module {
+        let hash = Digest::of_bytes(module.as_bytes());
+        terminal::line(&format!("  its reference.py (sha256 {hash}) runs as you, unconfined"));
     }
+    let shipped = embedded::task(name);
+    if shipped.as_ref() == Some(&bundle.task_files) {
+        terminal::line("  byte for byte the task that this program ships");
+        return Ok(());
+    }
+    if shipped.is_some() {
+        terminal::line(&format!("  it is not the built-in `{name}`: it may ask for less"));
+    }
+    if trusted {
+        return Ok(());
+    }
+    Err(bad_input(format!(
+        "the bundle's task `{name}` is not one that this program ships, and a reference.py in it \
+         would run as you; read it (`tar --zstd -xf FILE`), then add --trust-task"
+    )))
 }
 
 fn claimed_conditions(manifest: &Manifest) -> Conditions {
