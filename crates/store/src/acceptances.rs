@@ -50,12 +50,13 @@ impl Store {
         Ok(id)
     }
 
-    /// Lets this process, and no other, carry on an acceptance until the lock is dropped.
+    /// Lets this process, and no other, look for acceptances of a program for one purpose, begin
+    /// one and carry it on, until the lock is dropped.
     ///
     /// # Errors
     /// `RunLocked` with the process that holds it.
-    pub fn lock_acceptance(&self, id: &AcceptanceId) -> Result<RunLock> {
-        lock_named(self.path(), id.as_str())
+    pub fn lock_program(&self, eval_key: &Digest, purpose: Purpose) -> Result<RunLock> {
+        lock_named(self.path(), &format!("{}.{eval_key}", purpose.name()))
     }
 
     /// Stores the next entry; it is on disk when this returns.

@@ -178,9 +178,6 @@ async fn an_interrupted_acceptance_goes_on_where_it_stopped() {
     let ledger = Ledger::new().await;
     let attempt = ledger.bring(1, State::Closed).await;
     let id = begin(&ledger.store, &attempt, Purpose::Claim).await;
-    let lock = ledger.store.lock_acceptance(&id).unwrap();
-    assert!(ledger.store.lock_acceptance(&id).is_err());
-    drop(lock);
     let first = perform(&Step::Rebuild, None).unwrap();
     ledger.store.append_entry(&id, 0, &first).await.unwrap();
     for position in [0, 2] {
@@ -191,6 +188,24 @@ async fn an_interrupted_acceptance_goes_on_where_it_stopped() {
     let found = another.acceptances_of_key(&key).await.unwrap();
     assert_eq!((found.len(), found[0].id.clone(), &found[0].conclusion), (1, id.clone(), &None));
     assert!(matches!(carry(&another, &id, None).await, Ended::Claimed(_)));
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_accepts_a_program_for_a_purpose() {
+    let ledger = Ledger::new().await;
+    let another = ledger.another().await;
+    let [key, other] = [b"key", b"two"].map(|it| Digest::of_bytes(it));
+    let lock = ledger.store.lock_program(&key, Purpose::Claim).unwrap();
+    for (key, purpose, free) in [
+        (&key, Purpose::Claim, false),
+        (&key, Purpose::Reproduction, true),
+        (&other, Purpose::Claim, true),
+    ] {
+        let taken = another.lock_program(key, purpose);
+        assert_eq!(taken.is_ok(), free, "{key} {purpose:?}");
+    }
+    drop(lock);
+    assert!(another.lock_program(&key, Purpose::Claim).is_ok());
 }
 
 #[tokio::test]

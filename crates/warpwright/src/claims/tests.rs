@@ -25,12 +25,12 @@ use pipeline::task::spec::Precision;
 use pipeline::timing::Spread;
 use pipeline::verdict::Verdict;
 use store::{
-    AcceptanceRow, AttemptId, CallTarget, Ended, NewAcceptance, NewCandidate, NewRun, NewTask,
-    Purpose, Reservation, RunKind, SettledReply, Store,
+    AcceptanceRow, AttemptId, CallTarget, ClaimId, Ended, NewAcceptance, NewCandidate, NewRun,
+    NewTask, Purpose, Reservation, RunKind, SettledReply, Store,
 };
 
 use crate::claims::carry::{Carried, Pace, carry};
-use crate::claims::words;
+use crate::claims::{Aim, goes_on, words};
 
 fn baseline(kind: BaselineKind) -> BaselineId {
     BaselineId { kind, math: MathMode::Strict }
@@ -287,6 +287,32 @@ async fn what_broke_goes_on_after_the_last_stored_step() {
     assert_eq!(said[0], "going on after 9 steps");
     // Build, two groups, two checks, two pilots, seven rounds of four windows; nine were stored.
     assert_eq!(script.asked.lock().unwrap().len(), 7 + 28 - 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_acceptance_goes_on_whichever_attempt_had_the_program() {
+    let ledger = Ledger::new().await;
+    let (own, other) = (ledger.attempt.clone(), AttemptId::from("another".to_owned()));
+    let claim = ClaimId::from("claim".to_owned());
+    let open = ledger.begin(&protocol(all())).await;
+    let measured = AcceptanceRow { purpose: Purpose::Measurement, ..open.clone() };
+    let (carried, _) = ledger.carry(&open, &Script::default(), &unhurried()).await;
+    assert!(matches!(carried.unwrap(), Carried::Ended(..)));
+    let ended = ledger.store.acceptance(&open.id).await.unwrap();
+    for (row, attempt, of_claim, toolchain, expected) in [
+        (&open, &own, None, "nvrtc", true),
+        (&open, &other, None, "nvrtc", true),
+        (&open, &own, None, "another", false),
+        (&open, &own, Some(&claim), "nvrtc", false),
+        (&ended, &own, None, "nvrtc", false),
+        (&measured, &own, None, "nvrtc", true),
+        (&measured, &other, None, "nvrtc", false),
+    ] {
+        let aim = Aim { attempt, purpose: row.purpose, of_claim, weaknesses: &[] };
+        assert_eq!(goes_on(row, aim, toolchain), expected, "{attempt} {of_claim:?} {toolchain}");
+    }
+    let aim = Aim { attempt: &own, purpose: Purpose::Recheck, of_claim: None, weaknesses: &[] };
+    assert!(!goes_on(&open, aim, "nvrtc"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

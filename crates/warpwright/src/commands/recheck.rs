@@ -85,6 +85,7 @@ async fn again(
         weaknesses: &[],
     };
     let effort = args.effort.effort();
+    let _lock = store.lock_program(&subject.eval_key, aim.purpose)?;
     let (row, carried) = claims::take(store, judge, &subject, aim, effort, pace).await?;
     let Carried::Ended(conclusion, _) = &carried else {
         return Ok(Looked::Stopped(Box::new(row), carried));

@@ -138,12 +138,13 @@ impl Measuring<'_> {
         args: &ReproduceArgs,
         (claimed, here): (&Conditions, &Conditions),
     ) -> anyhow::Result<Outcome> {
+        let purpose = Purpose::Reproduction;
         let weaknesses = self.weaknesses().await?;
+        let _lock = self.store.lock_program(&self.subject.eval_key, purpose)?;
         let attempt = match self.interrupted().await? {
             Some(attempt) => attempt,
             None => store_attempt(self.store, self.judge, self.bundle, self.subject).await?,
         };
-        let purpose = Purpose::Reproduction;
         let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses: &weaknesses };
         let protocol = &self.bundle.manifest.protocol;
         let effort = Effort { rounds_max: protocol.rounds_max, confidence: protocol.confidence };
