@@ -15,8 +15,6 @@ use pipeline::reproduction::{
 use pipeline::task::Task;
 use pipeline::transcript::Usage;
 use pipeline::verdict::Verdict;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use store::{
     AcceptanceRow, AttemptRow, CallTarget, CheckOutcome, ClaimRow, ClaimState, NewBuild,
     NewCandidate, NewCheck, NewRun, NewTask, Purpose, Reservation, RunKind, RunState, SettledReply,
@@ -309,14 +307,9 @@ async fn own_claim(store: &Store, bundle: &Bundle) -> anyhow::Result<Option<Own>
         && claim.chain_head == manifest.chain_head
         && first.eval_key == manifest.hashes.eval_key
         && store.acceptance_seed(&first.id).await? == manifest.seed
-        && as_packed(&claim.claim)? == manifest.claim
-        && as_packed(&entries)? == bundle.entries;
+        && claim.claim == manifest.claim
+        && entries == bundle.entries;
     Ok(same.then_some(Own { claim, first, entries }))
-}
-
-/// A value as it comes out of a bundle: reading JSON may change the last digit of a number.
-fn as_packed<T: Serialize + DeserializeOwned>(value: &T) -> anyhow::Result<T> {
-    Ok(serde_json::from_slice(&serde_json::to_vec(value)?)?)
 }
 
 /// Stores the bundle's kernel as an attempt of a run of its own, up to its build.
