@@ -43,7 +43,7 @@ impl Store {
             "protocol": protocol, "eval_key": new.eval_key, "ptx_hash": new.ptx_hash,
             "cubin_hash": new.cubin_hash, "judge": new.judge_hash,
             "toolchain": new.toolchain_id, "device": device, "process": new.process,
-            "seed_hash": seed_hash(new.seed),
+            "seed_hash": seed_hash(new.seed), "started_us": work.now_us,
         });
         event::append(&mut work, &bare.run_id, "acceptance_started", &body).await?;
         work.commit().await?;
@@ -234,6 +234,7 @@ pub(crate) async fn make_claim(
     let body = json!({
         "claim": id.as_str(), "acceptance": row.id.as_str(), "hash": hash, "chain_head": head,
         "baseline": claimed.against.baseline.to_string(),
+        "interval": claim::interval(claimed)?, "baseline_set": claim::baseline_set(claimed),
     });
     event::append(work, &row.run_id, "claimed", &body).await?;
     Ok(id)
