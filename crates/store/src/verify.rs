@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 use crate::acceptances::seed_hash;
 use crate::limits::EVENTS_AT_ONCE;
 use crate::open::Store;
-use crate::tables::{acceptance, artifact, baseline, event, run, window};
+use crate::tables::{acceptance, artifact, baseline, event, run, task, window};
 use crate::{AcceptanceId, Chain, Misfit, Result, RunId, StoreError};
 
 /// The rows that an event of one kind vouches for.
@@ -268,7 +268,10 @@ async fn misfit(
         }
     }
     match kind {
-        "acceptance_started" => changed_seed(connection, body).await,
+        "acceptance_started" => match changed_seed(connection, body).await? {
+            Some(what) => Ok(Some(what)),
+            None => changed_device(connection, body).await,
+        },
         "acceptance_entry" => changed_window(connection, body).await,
         _ => Ok(None),
     }
@@ -290,6 +293,13 @@ async fn changed_seed(connection: &mut SqliteConnection, body: &Value) -> Result
     };
     let same = body["seed_hash"].as_str() == Some(seed_hash(&seed).as_str());
     Ok((!same).then(|| format!("the seed of acceptance {id} is not the one it began with")))
+}
+
+/// The id of a device is a hash over its sheet; its model decides what is compared.
+async fn changed_device(connection: &mut SqliteConnection, body: &Value) -> Result<Option<String>> {
+    let id = body["device"].as_str().unwrap_or_default();
+    let fits = task::device_fits(connection, id).await?;
+    Ok((!fits).then(|| format!("device {id} is not the one that it was measured on")))
 }
 
 async fn changed_window(connection: &mut SqliteConnection, body: &Value) -> Result<Option<String>> {

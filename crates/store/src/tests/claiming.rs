@@ -350,6 +350,8 @@ async fn verifying_names_the_first_thing_that_does_not_fit() {
             "missing",
         ),
         ("UPDATE acceptance SET judge_hash = 'x'", "`judge`"),
+        ("UPDATE device SET model = 'A100'", "device"),
+        ("UPDATE device SET sheet = '{}'", "device"),
         ("UPDATE acceptance_seed SET seed = 'x'", "seed"),
         ("UPDATE claim SET baseline = 'x'", "`baseline`"),
         ("UPDATE acceptance SET started_us = 1", "`started_us`"),
