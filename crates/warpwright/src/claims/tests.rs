@@ -58,6 +58,8 @@ struct Script {
     breaks_at: Option<usize>,
     /// UUID of the card that the windows are measured on.
     card: Option<&'static str>,
+    /// How long each step takes.
+    takes: Duration,
 }
 
 impl Script {
@@ -67,6 +69,7 @@ impl Script {
             return Err(JudgeError::NotAvailable("the card fell off the bus".to_owned()));
         }
         asked.push(step.clone());
+        std::thread::sleep(self.takes);
         Ok(match step {
             Step::Rebuild => Entry::Rebuilt { same: true },
             Step::Trials(group) => Entry::Trials(TrialsRecord {
@@ -328,6 +331,13 @@ async fn a_deadline_and_an_interrupt_leave_the_rest_for_later() {
     let (carried, _) = ledger.carry(&row, &Script::default(), &stopped).await;
     assert!(matches!(carried.unwrap(), Carried::Interrupted(_)));
     assert_eq!(ledger.store.entries(&row.id).await.unwrap(), Vec::new());
+    // The first step of a call begins; the next would end too late, going by that one.
+    let seconds = Duration::from_secs;
+    let slow = Script { takes: seconds(2), ..Script::default() };
+    let short = Pace { deadline: Some(Instant::now() + seconds(3)), ..unhurried() };
+    let (carried, _) = ledger.carry(&row, &slow, &short).await;
+    let Carried::Deadline(left) = carried.unwrap() else { panic!() };
+    assert_eq!(left, "1 steps are stored; next is the trials `shapes`");
     let enough = Pace { deadline: Some(Instant::now() + Duration::from_secs(600)), ..unhurried() };
     let (carried, _) = ledger.carry(&row, &Script::default(), &enough).await;
     assert!(matches!(carried.unwrap(), Carried::Ended(_, Ended::Claimed(_))));
