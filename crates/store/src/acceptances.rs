@@ -43,19 +43,20 @@ impl Store {
             "protocol": protocol, "eval_key": new.eval_key, "ptx_hash": new.ptx_hash,
             "cubin_hash": new.cubin_hash, "judge": new.judge_hash,
             "toolchain": new.toolchain_id, "device": device, "process": new.process,
-            "seed_hash": seed_hash(new.seed),
+            "seed_hash": seed_hash(new.seed), "started_us": work.now_us,
         });
         event::append(&mut work, &bare.run_id, "acceptance_started", &body).await?;
         work.commit().await?;
         Ok(id)
     }
 
-    /// Lets this process, and no other, carry on an acceptance until the lock is dropped.
+    /// Lets this process, and no other, look for acceptances of a program for one purpose, begin
+    /// one and carry it on, until the lock is dropped.
     ///
     /// # Errors
     /// `RunLocked` with the process that holds it.
-    pub fn lock_acceptance(&self, id: &AcceptanceId) -> Result<RunLock> {
-        lock_named(self.path(), id.as_str())
+    pub fn lock_program(&self, eval_key: &Digest, purpose: Purpose) -> Result<RunLock> {
+        lock_named(self.path(), &format!("{}.{eval_key}", purpose.name()))
     }
 
     /// Stores the next entry; it is on disk when this returns.
@@ -233,6 +234,7 @@ pub(crate) async fn make_claim(
     let body = json!({
         "claim": id.as_str(), "acceptance": row.id.as_str(), "hash": hash, "chain_head": head,
         "baseline": claimed.against.baseline.to_string(),
+        "interval": claim::interval(claimed)?, "baseline_set": claim::baseline_set(claimed),
     });
     event::append(work, &row.run_id, "claimed", &body).await?;
     Ok(id)

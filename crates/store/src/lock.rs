@@ -40,7 +40,7 @@ pub(crate) fn lock_run(ledger: &Path, run: &RunId) -> Result<RunLock> {
     lock_named(ledger, run.as_str())
 }
 
-/// Takes the lock of a run or an acceptance by its id.
+/// Takes the lock of a run by its id, or of a program's acceptances.
 pub(crate) fn lock_named(ledger: &Path, id: &str) -> Result<RunLock> {
     let path = beside(ledger, id);
     let mut tries = LOCK_TRIES;

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 use crate::acceptances::seed_hash;
 use crate::limits::EVENTS_AT_ONCE;
 use crate::open::Store;
-use crate::tables::{acceptance, artifact, event, run, window};
+use crate::tables::{acceptance, artifact, baseline, event, run, task, window};
 use crate::{AcceptanceId, Chain, Misfit, Result, RunId, StoreError};
 
 /// The rows that an event of one kind vouches for.
@@ -59,7 +59,7 @@ const RULES: &[Rule] = &[
               'of_claim', of_claim, 'protocol', protocol, 'eval_key', eval_key,
               'ptx_hash', ptx_hash, 'cubin_hash', cubin_hash, 'judge', judge_hash,
               'toolchain', toolchain_id, 'device', device_id,
-              'process', process) FROM acceptance WHERE id = $1",
+              'process', process, 'started_us', started_us) FROM acceptance WHERE id = $1",
     },
     Rule {
         kind: "acceptance_entry",
@@ -77,7 +77,8 @@ const RULES: &[Rule] = &[
         kind: "claimed",
         key: "claim",
         row: "SELECT json_object('acceptance', acceptance_id, 'hash', claim,
-              'chain_head', chain_head, 'baseline', baseline) FROM claim WHERE id = $1",
+              'chain_head', chain_head, 'baseline', baseline, 'interval', interval,
+              'baseline_set', baseline_set) FROM claim WHERE id = $1",
     },
     Rule {
         kind: "claim_checked",
@@ -198,11 +199,15 @@ impl Store {
             for (kind, body) in &page {
                 seq += 1;
                 *counts.entry(kind.clone()).or_insert(0i64) += 1;
-                let parsed: Value = serde_json::from_str(body).unwrap_or_default();
+                let Ok(parsed) = serde_json::from_str::<Value>(body) else {
+                    let what = format!("event {seq} does not read");
+                    return Ok(Err(Misfit { run: id.clone(), seq: Some(seq), what }));
+                };
                 if kind == "claim_changed" || kind == "claimed" {
-                    let state = parsed["state"].as_str().unwrap_or("claimed").to_owned();
-                    let claim = parsed["claim"].as_str().unwrap_or_default().to_owned();
-                    states.insert(claim, state);
+                    let text = |field: &str| parsed[field].as_str().map(str::to_owned);
+                    let state = text("state").unwrap_or_else(|| "claimed".to_owned());
+                    let why = text("why").unwrap_or_default();
+                    states.insert(text("claim").unwrap_or_default(), (state, why));
                 }
                 if let Some(what) = misfit(&mut tx, kind, &parsed, body).await? {
                     return Ok(Err(Misfit { run: id.clone(), seq: Some(seq), what }));
@@ -216,6 +221,10 @@ impl Store {
         let what = match stray {
             Some(what) => Some(what),
             None => changed_state(&mut tx, &states).await?,
+        };
+        let what = match what {
+            Some(what) => Some(what),
+            None => stray_pilot(&mut tx, id).await?,
         };
         Ok(match what {
             Some(what) => Err(Misfit { run: id.clone(), seq: None, what }),
@@ -233,14 +242,20 @@ async fn misfit(
 ) -> Result<Option<String>> {
     if let Some(rule) = RULES.iter().find(|rule| rule.kind == kind) {
         let key = body[rule.key].as_str().unwrap_or_default();
-        let row: Option<String> = sqlx::query_scalar(rule.row)
+        // As bytes: a text may hold some that are none.
+        let row: Option<Vec<u8>> = sqlx::query_scalar(rule.row)
             .bind(key)
             .bind(text)
             .fetch_optional(&mut *connection)
             .await?;
         let Some(row) = row else { return Ok(Some(format!("the row of `{kind}` is missing"))) };
-        let row: BTreeMap<String, Value> = serde_json::from_str(&row).unwrap_or_default();
-        let differs = row.iter().find(|(field, value)| body[field.as_str()] != **value);
+        let Ok(row) = serde_json::from_slice::<BTreeMap<String, Value>>(&row) else {
+            return Ok(Some(format!("the row of {kind} {key} does not read")));
+        };
+        // An event of an older program may say less; the chain keeps it from losing a field.
+        let differs = row
+            .iter()
+            .find(|(field, value)| body.get(field.as_str()).is_some_and(|stated| stated != *value));
         if let Some((field, _)) = differs {
             return Ok(Some(format!("`{field}` of {kind} {key} is not what its event says")));
         }
@@ -253,7 +268,10 @@ async fn misfit(
         }
     }
     match kind {
-        "acceptance_started" => changed_seed(connection, body).await,
+        "acceptance_started" => match changed_seed(connection, body).await? {
+            Some(what) => Ok(Some(what)),
+            None => changed_device(connection, body).await,
+        },
         "acceptance_entry" => changed_window(connection, body).await,
         _ => Ok(None),
     }
@@ -275,6 +293,13 @@ async fn changed_seed(connection: &mut SqliteConnection, body: &Value) -> Result
     };
     let same = body["seed_hash"].as_str() == Some(seed_hash(&seed).as_str());
     Ok((!same).then(|| format!("the seed of acceptance {id} is not the one it began with")))
+}
+
+/// The id of a device is a hash over its sheet; its model decides what is compared.
+async fn changed_device(connection: &mut SqliteConnection, body: &Value) -> Result<Option<String>> {
+    let id = body["device"].as_str().unwrap_or_default();
+    let fits = task::device_fits(connection, id).await?;
+    Ok((!fits).then(|| format!("device {id} is not the one that it was measured on")))
 }
 
 async fn changed_window(connection: &mut SqliteConnection, body: &Value) -> Result<Option<String>> {
@@ -304,21 +329,30 @@ async fn stray_rows(
     Ok(None)
 }
 
-/// A claim whose state is not the one that the last event gave it.
+/// A claim whose state, or the reason for it, is not the one that the last event gave it.
 async fn changed_state(
     connection: &mut SqliteConnection,
-    states: &BTreeMap<String, String>,
+    states: &BTreeMap<String, (String, String)>,
 ) -> Result<Option<String>> {
-    for (id, state) in states {
-        let query = "SELECT state FROM claim WHERE id = $1";
-        let found: Option<String> = sqlx::query_scalar(AssertSqlSafe(query))
-            .bind(id)
-            .fetch_optional(&mut *connection)
-            .await?;
-        if found.as_ref() != Some(state) {
-            let found = found.unwrap_or_default();
+    for (id, (state, why)) in states {
+        let query = "SELECT state, why FROM claim WHERE id = $1";
+        let found: Option<(String, String)> =
+            sqlx::query_as(AssertSqlSafe(query)).bind(id).fetch_optional(&mut *connection).await?;
+        let (found, reason) = found.unwrap_or_default();
+        if found != *state {
             return Ok(Some(format!("claim {id} is {found}, and its last event says {state}")));
+        }
+        if reason != *why {
+            return Ok(Some(format!("`why` of claim {id} is not what its last event says")));
         }
     }
     Ok(None)
+}
+
+/// A pilot of the run's tasks, kept for later acceptances, that no acceptance made.
+async fn stray_pilot(connection: &mut SqliteConnection, id: &RunId) -> Result<Option<String>> {
+    match baseline::stray(connection, id).await {
+        Ok(found) => Ok(found),
+        Err(error) => damage(error).map(Some),
+    }
 }

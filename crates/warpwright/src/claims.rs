@@ -52,6 +52,9 @@ pub(crate) fn gpu_judge(places: &crate::settings::Places) -> anyhow::Result<Opti
 }
 
 /// Begins an acceptance of a subject, or goes on with one that was interrupted, to its end.
+///
+/// The caller holds the program's lock ([`Store::lock_program`]) since before it looked for what is
+/// known of the program; for a measurement, the lock of its run.
 pub(crate) async fn take(
     store: &Store,
     judge: &Judge,
@@ -79,7 +82,6 @@ pub(crate) async fn take(
             begin(store, judge, subject, aim, &protocol, &wiring::seed_text(&seed)).await?
         }
     };
-    let _lock = store.lock_acceptance(&row.id)?;
     let perform = |protocol: &Protocol, entries: &[Entry], step: &Step| {
         measure.step(protocol, entries, step, &cancel)
     };
@@ -101,12 +103,18 @@ async fn interrupted(
     aim: Aim<'_>,
 ) -> anyhow::Result<Option<AcceptanceRow>> {
     let rows = store.acceptances_of_key(&subject.eval_key).await?;
-    let mut open = rows.into_iter().filter(|row| row.conclusion.is_none());
-    Ok(open.find(|row| {
-        let toolchain = row.toolchain_id == judge.config().toolchain_id;
-        let aimed = row.purpose == aim.purpose && row.of_claim.as_ref() == aim.of_claim;
-        toolchain && aimed && row.attempt_id == *aim.attempt
-    }))
+    Ok(rows.into_iter().find(|row| goes_on(row, aim, &judge.config().toolchain_id)))
+}
+
+/// Whether an acceptance of the same program is the one to go on with, whichever attempt had it: a
+/// second one would be a second try. Only a measurement belongs to its attempt.
+fn goes_on(row: &AcceptanceRow, aim: Aim<'_>, toolchain_id: &str) -> bool {
+    let attempt = match aim.purpose {
+        Purpose::Measurement => row.attempt_id == *aim.attempt,
+        Purpose::Claim | Purpose::Reproduction | Purpose::Recheck => true,
+    };
+    let aimed = row.purpose == aim.purpose && row.of_claim.as_ref() == aim.of_claim;
+    row.conclusion.is_none() && row.toolchain_id == toolchain_id && aimed && attempt
 }
 
 async fn begin(

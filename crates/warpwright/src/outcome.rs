@@ -152,7 +152,7 @@ pub(crate) fn record(outcome: &Outcome) -> serde_json::Value {
     line
 }
 
-fn exit_of(error: &anyhow::Error) -> Exit {
+pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     if error.downcast_ref::<BadInput>().is_some() {
         return Exit::BadInput;
     }

@@ -28,8 +28,8 @@ pub(crate) async fn insert(
         .bind(id.as_str())
         .bind(acceptance.as_str())
         .bind(claim.against.baseline.to_string())
-        .bind(to_json("the interval", &claim.against.interval)?)
-        .bind(if claim.over_framework { "framework" } else { "native" })
+        .bind(interval(claim)?)
+        .bind(baseline_set(claim))
         .bind(hash.as_str())
         .bind(chain_head)
         .bind(work.now_us)
@@ -37,6 +37,16 @@ pub(crate) async fn insert(
         .execute(work.connection())
         .await?;
     Ok(hash)
+}
+
+/// The interval as its column says it.
+pub(crate) fn interval(claim: &Claim) -> Result<String> {
+    to_json("the interval", &claim.against.interval)
+}
+
+/// What the baselines were, as its column says it.
+pub(crate) fn baseline_set(claim: &Claim) -> &'static str {
+    if claim.over_framework { "framework" } else { "native" }
 }
 
 pub(crate) async fn set_state(

@@ -7,7 +7,7 @@ use pipeline::digest::Digest;
 use pipeline::hardware::HardwareSheet;
 use sqlx::SqliteConnection;
 
-use super::{artifact, to_json};
+use super::{artifact, of_json, to_json};
 use crate::error::StoreError;
 use crate::open::Work;
 use crate::{NewTask, Result};
@@ -75,6 +75,20 @@ pub(crate) async fn put_sheet(work: &mut Work, sheet: &HardwareSheet) -> Result<
         .execute(work.connection())
         .await?;
     Ok(id.to_string())
+}
+
+/// True when a device's sheet has the hash that is its id, and its model is the sheet's.
+pub(crate) async fn device_fits(connection: &mut SqliteConnection, id: &str) -> Result<bool> {
+    let query = "SELECT model, sheet FROM device WHERE id = $1";
+    let row: Option<(String, String)> =
+        sqlx::query_as(query).bind(id).fetch_optional(connection).await?;
+    let Some((model, json)) = row else { return Ok(false) };
+    let hash = |kind| Digest::of_parts(kind, &[json.as_bytes()]);
+    if hash("device").as_str() == id {
+        return Ok(of_json::<DeviceFacts>("a device", &json)?.model == model);
+    }
+    let own = hash("gpu").as_str() == id;
+    Ok(own && of_json::<HardwareSheet>("a hardware sheet", &json)?.facts.model == model)
 }
 
 /// The model of a stored device.

@@ -178,9 +178,6 @@ async fn an_interrupted_acceptance_goes_on_where_it_stopped() {
     let ledger = Ledger::new().await;
     let attempt = ledger.bring(1, State::Closed).await;
     let id = begin(&ledger.store, &attempt, Purpose::Claim).await;
-    let lock = ledger.store.lock_acceptance(&id).unwrap();
-    assert!(ledger.store.lock_acceptance(&id).is_err());
-    drop(lock);
     let first = perform(&Step::Rebuild, None).unwrap();
     ledger.store.append_entry(&id, 0, &first).await.unwrap();
     for position in [0, 2] {
@@ -191,6 +188,24 @@ async fn an_interrupted_acceptance_goes_on_where_it_stopped() {
     let found = another.acceptances_of_key(&key).await.unwrap();
     assert_eq!((found.len(), found[0].id.clone(), &found[0].conclusion), (1, id.clone(), &None));
     assert!(matches!(carry(&another, &id, None).await, Ended::Claimed(_)));
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_accepts_a_program_for_a_purpose() {
+    let ledger = Ledger::new().await;
+    let another = ledger.another().await;
+    let [key, other] = [b"key", b"two"].map(|it| Digest::of_bytes(it));
+    let lock = ledger.store.lock_program(&key, Purpose::Claim).unwrap();
+    for (key, purpose, free) in [
+        (&key, Purpose::Claim, false),
+        (&key, Purpose::Reproduction, true),
+        (&other, Purpose::Claim, true),
+    ] {
+        let taken = another.lock_program(key, purpose);
+        assert_eq!(taken.is_ok(), free, "{key} {purpose:?}");
+    }
+    drop(lock);
+    assert!(another.lock_program(&key, Purpose::Claim).is_ok());
 }
 
 #[tokio::test]
@@ -335,9 +350,22 @@ async fn verifying_names_the_first_thing_that_does_not_fit() {
             "missing",
         ),
         ("UPDATE acceptance SET judge_hash = 'x'", "`judge`"),
+        ("UPDATE device SET model = 'A100'", "device"),
+        ("UPDATE device SET sheet = '{}'", "device"),
         ("UPDATE acceptance_seed SET seed = 'x'", "seed"),
         ("UPDATE claim SET baseline = 'x'", "`baseline`"),
+        ("UPDATE acceptance SET started_us = 1", "`started_us`"),
+        ("UPDATE claim SET baseline = CAST(x'ff' AS TEXT)", "does not read"),
+        ("UPDATE claim SET interval = '{}'", "`interval`"),
+        ("UPDATE claim SET baseline_set = 'native'", "`baseline_set`"),
+        ("UPDATE claim SET why = 'x'", "`why`"),
         ("UPDATE claim SET state = 'confirmed'", "is confirmed"),
+        ("UPDATE baseline SET record = (SELECT claim FROM claim)", "a pilot does not read back"),
+        ("UPDATE baseline SET \"case\" = 'small'", "the pilot of PyTorch eager on `small`"),
+        ("UPDATE baseline SET baseline = 'torch.compile'", "the pilot of torch.compile"),
+        ("UPDATE baseline SET framework = 'torch 3'", "the pilot of"),
+        ("UPDATE baseline SET device_model = 'A100'", "the pilot of"),
+        ("UPDATE baseline SET judge_hash = 'x'", "the pilot of"),
         ("UPDATE build SET ptx = NULL", "`ptx`"),
         ("UPDATE evaluation SET kind = 'Wrong', reason = 'MISMATCH'", "`verdict`"),
         ("UPDATE attempt SET detail = 'x'", "`verdict`"),

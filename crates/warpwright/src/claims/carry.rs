@@ -54,7 +54,8 @@ pub(crate) async fn carry(
         if pace.interrupt.was_requested() {
             return Ok(Carried::Interrupted(left));
         }
-        // A step that would end after the deadline is not begun.
+        // Going by the longest step of this call. Its first one always begins before the deadline:
+        // a call that is too short for the worst case would otherwise never come further.
         if pace.deadline.is_some_and(|end| Instant::now() + longest >= end) {
             return Ok(Carried::Deadline(left));
         }

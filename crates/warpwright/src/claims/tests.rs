@@ -1,13 +1,13 @@
 //! The loop of an acceptance over a real ledger, with a script in the judge's place.
 
 mod measuring;
+mod reproducing;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use agent::Interrupt;
-use fleet::bundle::{Bundle, Hashes, Manifest};
 use judge::JudgeError;
 use pipeline::acceptance::{
     Check, Entry, Found, Protocol, Scope, Step, Subject, Tier, Timed, TrialsRecord, WeightedCase,
@@ -20,19 +20,17 @@ use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
 use pipeline::next_step::Ask;
 use pipeline::prompt::Prompt;
-use pipeline::reproduction::Reproduction;
+use pipeline::report::GpuRecord;
 use pipeline::task::spec::Precision;
 use pipeline::timing::Spread;
 use pipeline::verdict::Verdict;
 use store::{
-    AcceptanceRow, AttemptId, CallTarget, ClaimRow, ClaimState, Ended, NewAcceptance, NewCandidate,
-    NewRun, NewTask, Purpose, Reservation, RunKind, SettledReply, Store,
+    AcceptanceRow, AttemptId, CallTarget, ClaimId, Ended, NewAcceptance, NewCandidate, NewRun,
+    NewTask, Purpose, Reservation, RunKind, SettledReply, Store,
 };
 
 use crate::claims::carry::{Carried, Pace, carry};
-use crate::claims::words;
-use crate::commands::reproduce::settle;
-use crate::outcome::Exit;
+use crate::claims::{Aim, goes_on, words};
 
 fn baseline(kind: BaselineKind) -> BaselineId {
     BaselineId { kind, math: MathMode::Strict }
@@ -58,6 +56,10 @@ struct Script {
     asked: Mutex<Vec<Step>>,
     /// Breaks at this step.
     breaks_at: Option<usize>,
+    /// UUID of the card that the windows are measured on.
+    card: Option<&'static str>,
+    /// How long each step takes.
+    takes: Duration,
 }
 
 impl Script {
@@ -67,6 +69,7 @@ impl Script {
             return Err(JudgeError::NotAvailable("the card fell off the bus".to_owned()));
         }
         asked.push(step.clone());
+        std::thread::sleep(self.takes);
         Ok(match step {
             Step::Rebuild => Entry::Rebuilt { same: true },
             Step::Trials(group) => Entry::Trials(TrialsRecord {
@@ -86,7 +89,9 @@ impl Script {
                 Entry::Pilot(window(Subject::Baseline(baseline.clone()), (0, 0)))
             }
             Step::Window { subject, round, position, .. } => {
-                Entry::Window(window(subject.clone(), (*round, *position)))
+                let gpu = self.card.map(card);
+                let window = window(subject.clone(), (*round, *position));
+                Entry::Window(WindowRecord { gpu, ..window })
             }
             Step::Done => panic!("nothing is to be performed"),
         })
@@ -95,6 +100,19 @@ impl Script {
     fn pilots(&self) -> usize {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|step| matches!(step, Step::Pilot { .. })).count()
+    }
+}
+
+fn card(uuid: &str) -> GpuRecord {
+    GpuRecord {
+        uuid: uuid.to_owned(),
+        driver: "580.1".to_owned(),
+        before: None,
+        after: None,
+        cold: Vec::new(),
+        warm: Vec::new(),
+        cost: Vec::new(),
+        memory: None,
     }
 }
 
@@ -180,12 +198,16 @@ impl Ledger {
     }
 
     async fn begin_for(&self, purpose: Purpose, protocol: &Protocol) -> AcceptanceRow {
+        self.begin_of(b"key", purpose, protocol).await
+    }
+
+    async fn begin_of(&self, key: &[u8], purpose: Purpose, protocol: &Protocol) -> AcceptanceRow {
         let new = NewAcceptance {
             attempt: &self.attempt,
             purpose,
             of_claim: None,
             protocol,
-            eval_key: &Digest::of_bytes(b"key"),
+            eval_key: &Digest::of_bytes(key),
             ptx_hash: "ptx",
             cubin_hash: "cubin",
             seed: "00",
@@ -271,6 +293,32 @@ async fn what_broke_goes_on_after_the_last_stored_step() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_open_acceptance_goes_on_whichever_attempt_had_the_program() {
+    let ledger = Ledger::new().await;
+    let (own, other) = (ledger.attempt.clone(), AttemptId::from("another".to_owned()));
+    let claim = ClaimId::from("claim".to_owned());
+    let open = ledger.begin(&protocol(all())).await;
+    let measured = AcceptanceRow { purpose: Purpose::Measurement, ..open.clone() };
+    let (carried, _) = ledger.carry(&open, &Script::default(), &unhurried()).await;
+    assert!(matches!(carried.unwrap(), Carried::Ended(..)));
+    let ended = ledger.store.acceptance(&open.id).await.unwrap();
+    for (row, attempt, of_claim, toolchain, expected) in [
+        (&open, &own, None, "nvrtc", true),
+        (&open, &other, None, "nvrtc", true),
+        (&open, &own, None, "another", false),
+        (&open, &own, Some(&claim), "nvrtc", false),
+        (&ended, &own, None, "nvrtc", false),
+        (&measured, &own, None, "nvrtc", true),
+        (&measured, &other, None, "nvrtc", false),
+    ] {
+        let aim = Aim { attempt, purpose: row.purpose, of_claim, weaknesses: &[] };
+        assert_eq!(goes_on(row, aim, toolchain), expected, "{attempt} {of_claim:?} {toolchain}");
+    }
+    let aim = Aim { attempt: &own, purpose: Purpose::Recheck, of_claim: None, weaknesses: &[] };
+    assert!(!goes_on(&open, aim, "nvrtc"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_and_an_interrupt_leave_the_rest_for_later() {
     let ledger = Ledger::new().await;
     let row = ledger.begin(&protocol(all())).await;
@@ -283,6 +331,13 @@ async fn a_deadline_and_an_interrupt_leave_the_rest_for_later() {
     let (carried, _) = ledger.carry(&row, &Script::default(), &stopped).await;
     assert!(matches!(carried.unwrap(), Carried::Interrupted(_)));
     assert_eq!(ledger.store.entries(&row.id).await.unwrap(), Vec::new());
+    // The first step of a call begins; the next would end too late, going by that one.
+    let seconds = Duration::from_secs;
+    let slow = Script { takes: seconds(2), ..Script::default() };
+    let short = Pace { deadline: Some(Instant::now() + seconds(3)), ..unhurried() };
+    let (carried, _) = ledger.carry(&row, &slow, &short).await;
+    let Carried::Deadline(left) = carried.unwrap() else { panic!() };
+    assert_eq!(left, "1 steps are stored; next is the trials `shapes`");
     let enough = Pace { deadline: Some(Instant::now() + Duration::from_secs(600)), ..unhurried() };
     let (carried, _) = ledger.carry(&row, &Script::default(), &enough).await;
     assert!(matches!(carried.unwrap(), Carried::Ended(_, Ended::Claimed(_))));
@@ -317,80 +372,4 @@ async fn a_kernel_that_only_beats_ours_is_no_speed_up() {
     assert_eq!(json["energy_mj"][0]["candidate"], 80.0);
     assert_eq!((&json["baseline_set"], &json["tier"]), (&"native".into(), &"claimed".into()));
     assert!(words::headline(&claim.claim, Tier::Confirmed).contains("[confirmed]"));
-}
-
-/// The bundle of a claim, as far as a reproduction's end looks at it.
-async fn bundle_of(store: &Store, claim: &ClaimRow) -> Bundle {
-    let row = store.acceptance(&claim.acceptance_id).await.unwrap();
-    let none = Digest::of_bytes(b"");
-    let manifest = Manifest {
-        bundle: Manifest::VERSION,
-        claim_id: claim.id.to_string(),
-        program: String::new(),
-        task: claim.task_name.clone(),
-        claim: claim.claim.clone(),
-        conclusion: row.conclusion.clone().unwrap(),
-        review_note: None,
-        protocol: row.protocol.clone(),
-        seed: String::new(),
-        inputs: Vec::new(),
-        tunables: BTreeMap::new(),
-        hashes: Hashes {
-            source: none.clone(),
-            plan: none.clone(),
-            candidate: none.clone(),
-            ptx: row.ptx_hash.clone(),
-            cubin: row.cubin_hash.clone(),
-            task: claim.task_hash.clone(),
-            judge: row.judge_hash.clone(),
-            toolchain_id: row.toolchain_id.clone(),
-            eval_key: row.eval_key.clone(),
-        },
-        device_model: row.device_model.clone(),
-        cards: Vec::new(),
-        process: row.process.clone(),
-        started_us: row.started_us,
-        chain_head: claim.chain_head.clone(),
-    };
-    let entries = store.entries(&row.id).await.unwrap();
-    let (source, plan) = (String::new(), String::new());
-    Bundle { manifest, entries, source, plan, task_files: BTreeMap::new(), digest: none }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn only_an_independent_reproduction_confirms_and_a_failed_one_withdraws() {
-    const DAY_US: i64 = 86_400_000_000;
-    let same = || Reproduction::Reproduced { claimed: 1.25, found: 1.2 };
-    let lost = || Reproduction::NotReproduced("no longer faster".to_owned());
-    let noisy = || Reproduction::NotComparable("too noisy".to_owned());
-    type Spoil<'a> = &'a dyn Fn(&mut Manifest);
-    let days_ago: Spoil<'_> = &|manifest| manifest.started_us -= 2 * DAY_US;
-    let rows: [(Spoil<'_>, Reproduction, ClaimState, Exit); 6] = [
-        (&|_| {}, same(), ClaimState::Claimed, Exit::Done),
-        (days_ago, same(), ClaimState::Confirmed, Exit::Done),
-        (days_ago, noisy(), ClaimState::Claimed, Exit::NotAvailable),
-        (&|_| {}, lost(), ClaimState::Withdrawn, Exit::NotReproduced),
-        // Somebody else's bundle may name any id.
-        (
-            &|manifest| manifest.chain_head = Digest::of_bytes(b"forged"),
-            lost(),
-            ClaimState::Claimed,
-            Exit::NotReproduced,
-        ),
-        (&|manifest| manifest.claim_id.clear(), lost(), ClaimState::Claimed, Exit::NotReproduced),
-    ];
-    for (spoil, found, state, exit) in rows {
-        let ledger = Ledger::new().await;
-        let row = ledger.begin(&protocol(all())).await;
-        ledger.carry(&row, &Script::default(), &unhurried()).await.0.unwrap();
-        let claim = ledger.store.claims().await.unwrap().remove(0);
-        let mut bundle = bundle_of(&ledger.store, &claim).await;
-        spoil(&mut bundle.manifest);
-        let again = ledger.begin_for(Purpose::Reproduction, &protocol(all())).await;
-        ledger.carry(&again, &Script::default(), &unhurried()).await.0.unwrap();
-        let outcome = settle(&ledger.store, &bundle, &again, &found).await.unwrap();
-        let now = ledger.store.claim(claim.id.as_str()).await.unwrap();
-        assert_eq!((now.state, outcome.exit), (state, exit), "{found:?}");
-        assert!(ledger.store.verify_run(&claim.run_id).await.unwrap().is_ok());
-    }
 }

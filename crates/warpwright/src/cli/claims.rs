@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 /// How much is measured.
 #[derive(Debug, Args)]
 pub(crate) struct EffortArgs {
-    /// Begin no further step that would end after so many seconds; the same command goes on
+    /// Begin no further step that would end after so many seconds, going by the longest so far;
+    /// the same command goes on
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) deadline: Option<u32>,
     /// Most rounds of each comparison, from 7 to 15 [default: 15]
@@ -58,7 +59,11 @@ pub(crate) enum ExportFormat {
 pub(crate) struct ReproduceArgs {
     /// The file that `export` wrote
     pub(crate) bundle: PathBuf,
-    /// Begin no further step that would end after so many seconds; the same command goes on
+    /// Use the bundle's task although this program does not ship it: its reference.py runs as you
+    #[arg(long)]
+    pub(crate) trust_task: bool,
+    /// Begin no further step that would end after so many seconds, going by the longest so far;
+    /// the same command goes on
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) deadline: Option<u32>,
 }

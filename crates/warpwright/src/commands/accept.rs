@@ -143,6 +143,7 @@ async fn one(
     let subject = Subject::of_attempt(store, judge, attempt).await?;
     let name = &subject.task.spec.name;
     terminal::line(&format!("{name} #{}", attempt.ask.seq));
+    let _lock = store.lock_program(&subject.eval_key, Purpose::Claim)?;
     if let Some(outcome) = known(store, &subject).await? {
         return Ok(outcome.with("task", name.as_str()));
     }

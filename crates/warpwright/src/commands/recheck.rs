@@ -9,7 +9,7 @@ use crate::claims::subject::Subject;
 use crate::claims::{self, Aim, words};
 use crate::cli::RecheckArgs;
 use crate::commands::{accept, export};
-use crate::outcome::{Exit, Outcome, bad_input};
+use crate::outcome::{BadInput, Exit, Outcome, bad_input};
 use crate::settings::Places;
 use crate::{terminal, wiring};
 
@@ -33,7 +33,7 @@ pub(crate) async fn perform(places: &Places, args: &RecheckArgs) -> anyhow::Resu
             }
             Looked::Stopped(row, carried) => (row, carried),
         };
-        outcome = accept::told(&store, &row, &carried).await?;
+        outcome = stopped(outcome, accept::told(&store, &row, &carried).await?);
         break;
     }
     store.close().await;
@@ -77,7 +77,15 @@ async fn again(
         return Ok(Looked::Found(Recheck::NotComparable(why)));
     }
     let attempt = store.attempt(&claim.attempt_id).await?;
-    let subject = Subject::of_attempt(store, judge, &attempt).await?;
+    let subject = match Subject::of_attempt(store, judge, &attempt).await {
+        Ok(subject) => subject,
+        Err(error) => {
+            let found = unbuilt(error)?;
+            let (outcome, detail) = in_words(&found);
+            terminal::line(&format!("{}: {detail}", words::outcome_in_words(outcome)));
+            return Ok(Looked::Found(found));
+        }
+    };
     let aim = Aim {
         attempt: &attempt.id,
         purpose: Purpose::Recheck,
@@ -85,6 +93,7 @@ async fn again(
         weaknesses: &[],
     };
     let effort = args.effort.effort();
+    let _lock = store.lock_program(&subject.eval_key, aim.purpose)?;
     let (row, carried) = claims::take(store, judge, &subject, aim, effort, pace).await?;
     let Carried::Ended(conclusion, _) = &carried else {
         return Ok(Looked::Stopped(Box::new(row), carried));
@@ -102,6 +111,17 @@ async fn again(
     store.record_check(&new).await?;
     terminal::line(&format!("{}: {detail}", words::outcome_in_words(outcome)));
     Ok(Looked::Found(found))
+}
+
+/// A claim whose kernel is none any more, under today's compiler; other trouble is the machine's,
+/// and says nothing about a claim.
+fn unbuilt(error: anyhow::Error) -> anyhow::Result<Recheck> {
+    Ok(Recheck::Lost(error.downcast::<BadInput>()?.to_string()))
+}
+
+/// The end of all when one claim was stopped at: a claim that is lost already stays so.
+fn stopped(before: Outcome, stop: Outcome) -> Outcome {
+    if before.exit == Exit::DidNotPass { before } else { stop }
 }
 
 /// An outcome with its reason or its numbers.
@@ -135,9 +155,46 @@ fn weigh(outcome: Outcome, kind: CheckOutcome, detail: &str) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use judge::JudgeError;
     use pipeline::reproduction::Recheck;
+    use store::CheckOutcome;
 
-    use super::in_words;
+    use super::{in_words, stopped, unbuilt, weigh};
+    use crate::outcome::{Exit, Outcome, bad_input, exit_of};
+
+    #[test]
+    fn a_claim_that_no_longer_builds_is_lost_and_a_broken_machine_says_nothing() {
+        let why = "it does not build here: Malformed/COMPILE".to_owned();
+        assert_eq!(unbuilt(bad_input(&why)).unwrap(), Recheck::Lost(why));
+        for (error, exit) in [
+            (JudgeError::NotAvailable("no compiler".to_owned()), Exit::NotAvailable),
+            (JudgeError::Cancelled, Exit::Interrupted),
+        ] {
+            assert_eq!(exit_of(&unbuilt(error.into()).unwrap_err()), exit);
+        }
+    }
+
+    #[test]
+    fn a_lost_claim_outweighs_whatever_comes_after_it() {
+        use CheckOutcome::{Holds, Lost, NotComparable, Weaker};
+        for (kinds, stop, expected) in [
+            (&[Holds, Weaker][..], None, Exit::Done),
+            (&[NotComparable, Holds], None, Exit::NotAvailable),
+            (&[NotComparable, Lost, NotComparable, Holds], None, Exit::DidNotPass),
+            (&[Holds], Some(Exit::BudgetEnded), Exit::BudgetEnded),
+            (&[NotComparable], Some(Exit::Interrupted), Exit::Interrupted),
+            (&[Lost, Holds], Some(Exit::BudgetEnded), Exit::DidNotPass),
+            (&[Lost], Some(Exit::Interrupted), Exit::DidNotPass),
+        ] {
+            let start = Outcome::done();
+            let ended = kinds.iter().fold(start, |outcome, kind| weigh(outcome, *kind, "why"));
+            let ended = match stop {
+                Some(exit) => stopped(ended, Outcome::ended(exit, "stopped")),
+                None => ended,
+            };
+            assert_eq!(ended.exit, expected, "{kinds:?} {stop:?}");
+        }
+    }
 
     #[test]
     fn a_recheck_says_by_how_much() {

@@ -2,7 +2,8 @@
 
 use fleet::bundle::{Bundle, Checked, Manifest};
 use fleet::limits::BUNDLE_BYTES_MAX;
-use judge::{Build, Judge, judge_hash};
+use judge::{Build, Judge, JudgeError, judge_hash};
+use pipeline::acceptance::Entry;
 use pipeline::attempt::Mode;
 use pipeline::digest::Digest;
 use pipeline::next_step::Ask;
@@ -11,6 +12,7 @@ use pipeline::reply;
 use pipeline::reproduction::{
     Circumstances, Conditions, Reproduction, confirms, incomparable, reproduced,
 };
+use pipeline::task::Task;
 use pipeline::transcript::Usage;
 use pipeline::verdict::Verdict;
 use store::{
@@ -28,7 +30,7 @@ use crate::gpus::DeviceSetting;
 use crate::outcome::{Exit, Outcome, bad_input};
 use crate::settings::model::ModelSetting;
 use crate::settings::{Places, RunSettings};
-use crate::{embedded, gpus, terminal, wiring};
+use crate::{admission, embedded, gpus, terminal, wiring};
 
 /// Reproduces the claim of a bundle.
 pub(crate) async fn perform(places: &Places, args: &ReproduceArgs) -> anyhow::Result<Outcome> {
@@ -36,7 +38,7 @@ pub(crate) async fn perform(places: &Places, args: &ReproduceArgs) -> anyhow::Re
     let refused = |why| bad_input(format!("{}: refused: {why}", args.bundle.display()));
     let (bundle, checked) = Bundle::read(&bytes).map_err(refused)?;
     describe(&bundle.manifest);
-    warn_of_other_task(&checked);
+    announce_task(&bundle, &checked.task, args.trust_task)?;
     if gpus::chosen(places, &places.device)?.is_none() {
         return Ok(not_comparable(NEEDS_GPU));
     }
@@ -71,17 +73,35 @@ fn describe(manifest: &Manifest) {
     terminal::line(&format!("claimed for {} (candidate {short}) on {model}:", manifest.task));
     let tier = pipeline::acceptance::Tier::Claimed;
     terminal::line(&format!("  {}", words::headline(&manifest.claim, tier)));
+    for weakness in &manifest.claim.weaknesses {
+        terminal::line(&format!("  weak task: {weakness}"));
+    }
 }
 
-/// A stranger's task may have a built-in one's name and ask for less.
-fn warn_of_other_task(checked: &Checked) {
-    let name = &checked.task.spec.name;
-    let Some(files) = embedded::task(name) else { return };
-    if wiring::parse_task(files).is_ok_and(|own| own.task.hash != checked.task.hash) {
-        terminal::line(&format!(
-            "note: the bundle's task `{name}` is not the built-in one of that name; read it"
-        ));
+/// Says which code of a stranger will run as the user; a task that this program does not ship
+/// needs the user's word first.
+fn announce_task(bundle: &Bundle, task: &Task, trusted: bool) -> anyhow::Result<()> {
+    let name = &task.spec.name;
+    terminal::line(&format!("the bundle brings its own task `{name}` (sha256 {})", task.hash));
+    if let Some(module) = &task.module {
+        let hash = Digest::of_bytes(module.as_bytes());
+        terminal::line(&format!("  its reference.py (sha256 {hash}) runs as you, unconfined"));
     }
+    let shipped = embedded::task(name);
+    if shipped.as_ref() == Some(&bundle.task_files) {
+        terminal::line("  byte for byte the task that this program ships");
+        return Ok(());
+    }
+    if shipped.is_some() {
+        terminal::line(&format!("  it is not the built-in `{name}`: it may ask for less"));
+    }
+    if trusted {
+        return Ok(());
+    }
+    Err(bad_input(format!(
+        "the bundle's task `{name}` is not one that this program ships, and a reference.py in it \
+         would run as you; read it (`tar --zstd -xf FILE`), then add --trust-task"
+    )))
 }
 
 fn claimed_conditions(manifest: &Manifest) -> Conditions {
@@ -116,12 +136,14 @@ impl Measuring<'_> {
         args: &ReproduceArgs,
         (claimed, here): (&Conditions, &Conditions),
     ) -> anyhow::Result<Outcome> {
+        let purpose = Purpose::Reproduction;
+        let weaknesses = self.weaknesses().await?;
+        let _lock = self.store.lock_program(&self.subject.eval_key, purpose)?;
         let attempt = match self.interrupted().await? {
             Some(attempt) => attempt,
             None => store_attempt(self.store, self.judge, self.bundle, self.subject).await?,
         };
-        let purpose = Purpose::Reproduction;
-        let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses: &[] };
+        let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses: &weaknesses };
         let protocol = &self.bundle.manifest.protocol;
         let effort = Effort { rounds_max: protocol.rounds_max, confidence: protocol.confidence };
         let pace = accept::pace(args.deadline);
@@ -141,6 +163,17 @@ impl Measuring<'_> {
         settle(self.store, self.bundle, &row, &found).await
     }
 
+    /// What the bundle's task leaves open, proven here, whatever the claim says of it.
+    async fn weaknesses(&self) -> anyhow::Result<Vec<String>> {
+        let loaded = wiring::parse_task(self.bundle.task_files.clone())?;
+        let found = admission::weaknesses(self.store, self.judge, &loaded).await;
+        let found = found.map_err(refused_task)?;
+        for line in weakness_lines(&self.bundle.manifest.claim.weaknesses, &found) {
+            terminal::line(&line);
+        }
+        Ok(found)
+    }
+
     /// The attempt of a reproduction of the same program that was interrupted.
     async fn interrupted(&self) -> anyhow::Result<Option<AttemptRow>> {
         let rows = self.store.acceptances_of_key(&self.subject.eval_key).await?;
@@ -157,6 +190,26 @@ impl Measuring<'_> {
     }
 }
 
+/// A task that nothing can be judged by makes a bundle that nothing can be told by.
+fn refused_task(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<JudgeError>() {
+        Ok(JudgeError::Refused(why)) => bad_input(why),
+        Ok(reference @ JudgeError::Reference { .. }) => bad_input(reference),
+        Ok(other) => other.into(),
+        Err(other) => other,
+    }
+}
+
+/// What is found open in a task here, held against what its claim says.
+fn weakness_lines(claimed: &[String], found: &[String]) -> Vec<String> {
+    let line = |weakness: &String| {
+        let silent =
+            if claimed.contains(weakness) { "" } else { ", and the claim does not say so" };
+        format!("weak task, found here{silent}: {weakness}")
+    };
+    found.iter().map(line).collect()
+}
+
 /// Stores what came of it, and what becomes of the claim where this ledger has it.
 pub(crate) async fn settle(
     store: &Store,
@@ -165,21 +218,15 @@ pub(crate) async fn settle(
     found: &Reproduction,
 ) -> anyhow::Result<Outcome> {
     let (outcome, detail) = in_words(found);
-    let own = own_claim(store, &bundle.manifest).await;
-    let again = Circumstances::of(&row.process, row.started_us, &store.entries(&row.id).await?);
-    let Manifest { process, started_us, .. } = &bundle.manifest;
-    let first = Circumstances::of(process, *started_us, &bundle.entries);
-    let provisional = own.as_ref().is_some_and(|claim| claim.state == ClaimState::Claimed);
-    let becomes = match found {
-        Reproduction::NotReproduced(_) => Some(ClaimState::Withdrawn),
-        Reproduction::Reproduced { .. } if provisional && confirms(&first, &again) => {
-            Some(ClaimState::Confirmed)
-        }
-        Reproduction::Reproduced { .. } | Reproduction::NotComparable(_) => None,
+    let own = own_claim(store, bundle).await?;
+    let becomes = match &own {
+        Some(own) if own.first.eval_key == row.eval_key => own.becomes(store, row, found).await?,
+        // Another program, judge or compiler says nothing about the one that was claimed.
+        Some(_) | None => None,
     };
     let new = NewCheck {
         acceptance: &row.id,
-        claim: own.as_ref().map(|claim| &claim.id),
+        claim: own.as_ref().map(|own| &own.claim.id),
         bundle: Some(&bundle.digest),
         outcome,
         detail: &detail,
@@ -187,8 +234,8 @@ pub(crate) async fn settle(
     };
     store.record_check(&new).await?;
     let told = told(outcome, &detail).with("acceptance", row.id.to_string());
-    let Some(claim) = own else { return Ok(told) };
-    let now = store.claim(claim.id.as_str()).await?;
+    let Some(own) = own else { return Ok(told) };
+    let now = store.claim(own.claim.id.as_str()).await?;
     terminal::line(&words::of_row(&now));
     Ok(told.with("claim", words::as_json(&now)))
 }
@@ -219,11 +266,50 @@ fn told(outcome: CheckOutcome, detail: &str) -> Outcome {
     }
 }
 
-/// The claim of the bundle, where this ledger made it: an id alone could be anybody's.
-async fn own_claim(store: &Store, manifest: &Manifest) -> Option<ClaimRow> {
-    let row = store.claim(&manifest.claim_id).await.ok()?;
-    (row.chain_head == manifest.chain_head && row.claim.against == manifest.claim.against)
-        .then_some(row)
+/// A claim of this ledger and the acceptance behind it, as they stand in the ledger.
+struct Own {
+    claim: ClaimRow,
+    first: AcceptanceRow,
+    entries: Vec<Entry>,
+}
+
+impl Own {
+    /// What becomes of the claim; only the ledger says where and when it was made.
+    async fn becomes(
+        &self,
+        store: &Store,
+        row: &AcceptanceRow,
+        found: &Reproduction,
+    ) -> anyhow::Result<Option<ClaimState>> {
+        let AcceptanceRow { process, started_us, .. } = &self.first;
+        let first = Circumstances::of(process, *started_us, &self.entries);
+        let entries = store.entries(&row.id).await?;
+        let again = Circumstances::of(&row.process, row.started_us, &entries);
+        let provisional = self.claim.state == ClaimState::Claimed;
+        Ok(match found {
+            Reproduction::NotReproduced(_) => Some(ClaimState::Withdrawn),
+            Reproduction::Reproduced { .. } if provisional && confirms(&first, &again) => {
+                Some(ClaimState::Confirmed)
+            }
+            Reproduction::Reproduced { .. } | Reproduction::NotComparable(_) => None,
+        })
+    }
+}
+
+/// The claim of the bundle, where this ledger made it and everything that it follows from is in
+/// both: an id, and whatever else a manifest says of itself, could be anybody's.
+async fn own_claim(store: &Store, bundle: &Bundle) -> anyhow::Result<Option<Own>> {
+    let manifest = &bundle.manifest;
+    let Ok(claim) = store.claim(&manifest.claim_id).await else { return Ok(None) };
+    let first = store.acceptance(&claim.acceptance_id).await?;
+    let entries = store.entries(&first.id).await?;
+    let same = claim.id.as_str() == manifest.claim_id
+        && claim.chain_head == manifest.chain_head
+        && first.eval_key == manifest.hashes.eval_key
+        && store.acceptance_seed(&first.id).await? == manifest.seed
+        && claim.claim == manifest.claim
+        && entries == bundle.entries;
+    Ok(same.then_some(Own { claim, first, entries }))
 }
 
 /// Stores the bundle's kernel as an attempt of a run of its own, up to its build.
@@ -294,5 +380,37 @@ fn built(build: &Build) -> NewBuild<'_> {
         ptx: Some(&build.ptx),
         cubin: Some(&build.cubin),
         verdict,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use judge::JudgeError;
+
+    use super::{refused_task, weakness_lines};
+    use crate::outcome::{Exit, exit_of};
+
+    #[test]
+    fn a_refused_task_is_bad_input_and_other_trouble_stays_what_it_is() {
+        for (error, exit) in [
+            (JudgeError::Refused("nothing can be told by it".to_owned()), Exit::BadInput),
+            (JudgeError::NotAvailable("no compiler".to_owned()), Exit::NotAvailable),
+            (JudgeError::Cancelled, Exit::Interrupted),
+        ] {
+            let error = refused_task(error.into());
+            assert_eq!(exit_of(&error), exit, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_weakness_that_the_claim_keeps_silent_about_is_named_so() {
+        let [said, unsaid] = ["rounded to bf16", "no infinities"].map(str::to_owned);
+        let lines = weakness_lines(&[said.clone()], &[said.clone(), unsaid]);
+        let expected = [
+            "weak task, found here: rounded to bf16",
+            "weak task, found here, and the claim does not say so: no infinities",
+        ];
+        assert_eq!(lines, expected);
+        assert!(weakness_lines(&[said], &[]).is_empty());
     }
 }

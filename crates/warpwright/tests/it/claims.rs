@@ -12,6 +12,7 @@ use pipeline::baseline::{BaselineId, BaselineKind, MathMode};
 use pipeline::candidate::eval_key;
 use pipeline::comparison::{Confidence, Suspicion};
 use pipeline::device_facts::DeviceFacts;
+use pipeline::digest::Digest;
 use pipeline::reply::candidate_of_parts;
 use pipeline::report::GpuRecord;
 use pipeline::task::Task;
@@ -193,6 +194,7 @@ async fn a_claim_is_exported_and_a_doctored_bundle_is_refused() {
     assert_eq!(again.code, Some(4), "{}{}", again.stdout, again.stderr);
     assert!(again.stdout.contains("NOT COMPARABLE: a claim needs a GPU"), "{}", again.stdout);
     assert!(again.stdout.contains("speed-up 1.250x over PyTorch eager [claimed]"));
+    assert!(again.stdout.contains(&format!("weak task: {WEAKNESS}")), "{}", again.stdout);
     assert_eq!(again.closing()["outcome"], "not_comparable");
 
     let (original, _) = Bundle::read(&std::fs::read(&bundle).unwrap()).unwrap();
@@ -213,6 +215,43 @@ async fn a_claim_is_exported_and_a_doctored_bundle_is_refused() {
         let ended = reproduce(&program, "garbage", garbage);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     }
+}
+
+#[tokio::test]
+async fn a_task_that_is_not_shipped_runs_only_with_the_users_word() {
+    let program = with_kernel();
+    accepted(&program, None).await;
+    let path = program.path("claim.bundle").display().to_string();
+    assert_eq!(program.call(&["export", "@last", "--out", &path]).code, Some(0));
+    let shipped = program.call(&["reproduce", &path]);
+    assert!(shipped.stdout.contains("byte for byte the task that this program ships"));
+    assert_eq!(shipped.code, Some(4), "{}", shipped.stderr);
+
+    let (mut bundle, _) = Bundle::read(&std::fs::read(&path).unwrap()).unwrap();
+    bring_own_task(&mut bundle);
+    std::fs::write(&path, bundle.pack(&[]).unwrap()).unwrap();
+    let module = Digest::of_bytes(&bundle.task_files["reference.py"]);
+    for (flags, code) in [(&[][..], 2), (&["--trust-task"][..], 4)] {
+        let ended = program.call(&[&["reproduce", &path], flags].concat());
+        assert_eq!(ended.code, Some(code), "{}{}", ended.stdout, ended.stderr);
+        let notice = format!("its reference.py (sha256 {module}) runs as you, unconfined");
+        assert!(ended.stdout.contains(&notice), "{}", ended.stdout);
+        assert!(ended.stdout.contains("it is not the built-in `softmax_rows`"));
+        assert_eq!(ended.stderr.contains("add --trust-task"), code == 2, "{}", ended.stderr);
+    }
+}
+
+/// A bundle that fits in itself, of a task with another reference.py.
+fn bring_own_task(bundle: &mut Bundle) {
+    bundle.task_files.get_mut("reference.py").unwrap().extend_from_slice(b"# of a stranger\n");
+    let task = Task::from_files(&bundle.task_files).unwrap();
+    let candidate = candidate_of_parts(&bundle.source, &bundle.plan, &task.signature()).unwrap();
+    let manifest = &mut bundle.manifest;
+    let launch = candidate.plan.verdict_hash(&manifest.tunables);
+    let hashes = &mut manifest.hashes;
+    let model = &manifest.device_model;
+    hashes.eval_key = eval_key(&hashes.ptx, &launch, &task.hash, model, &hashes.judge);
+    hashes.task = task.hash;
 }
 
 /// The same bundle with another driver in its manifest and its old digest.
