@@ -102,7 +102,11 @@ impl Judge {
                 Ok(Entry::Rebuilt { same })
             }
             Step::Trials(index) => {
-                let group = protocol.groups.get(*index).map(String::as_str).unwrap_or_default();
+                let group = protocol.groups.get(*index);
+                let group = group.ok_or_else(|| JudgeError::Child {
+                    child: "accept",
+                    why: format!("the protocol has no group of trials with number {index}"),
+                })?;
                 self.trials_entry(evaluation, group, cancel)
             }
             Step::Check(check) => {

@@ -1,6 +1,6 @@
 //! What the entries of an acceptance mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -183,7 +183,8 @@ pub(super) fn rounds(protocol: &Protocol, entries: &[Entry], joined: &[BaselineI
         times: BTreeMap::new(),
         void_reasons: Vec::new(),
     };
-    for round in 1..=current {
+    let numbers: BTreeSet<u32> = windows().map(|record| record.round).collect();
+    for round in numbers {
         let of_round: Vec<_> = windows().filter(|record| record.round == round).collect();
         rounds.add(protocol, joined, &of_round);
     }
@@ -333,6 +334,9 @@ fn cause(
         Comparison::Faster => String::new(),
         Comparison::Same => format!("as fast within 3 %: {against}"),
         Comparison::Slower => format!("slower: {against}"),
+        Comparison::Noisy if interval.is_narrow() => {
+            format!("undecided: the interval lies across the border at 3 %: {against}")
+        }
         Comparison::Noisy => {
             let void = rounds.void_reasons.len();
             let half = 100.0 * interval.half_width.min(9.99);
