@@ -2,6 +2,7 @@
 
 use super::conclusion::{Against, CaseTime, Claim, LengthClass, compared_class};
 use super::notes::noted;
+use super::pilots::not_timed;
 use super::{
     Entry, Found, LengthError, Protocol, Subject, TrialsRecord, WeightedCase, WindowRecord,
 };
@@ -26,6 +27,11 @@ pub(super) fn claim(protocol: &Protocol, entries: &[Entry], against: Against) ->
     };
     let mut notes = noted(entries);
     notes.extend(ungated(entries).map(str::to_owned));
+    let mut not_available = said(entries, &|found| match found {
+        Found::NotAvailable { why } => Some(why.clone()),
+        Found::Clean | Found::Fails { .. } | Found::Audits { .. } | Found::Notes { .. } => None,
+    });
+    not_available.extend(not_timed(protocol, entries));
     Claim {
         cases: protocol.cases.iter().map(case).collect(),
         class: compared_class(protocol, entries),
@@ -38,10 +44,7 @@ pub(super) fn claim(protocol: &Protocol, entries: &[Entry], against: Against) ->
         against,
         steady: steady(entries),
         weaknesses: protocol.weaknesses.clone(),
-        not_available: said(entries, &|found| match found {
-            Found::NotAvailable { why } => Some(why.clone()),
-            Found::Clean | Found::Fails { .. } | Found::Audits { .. } | Found::Notes { .. } => None,
-        }),
+        not_available,
         notes,
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::claim::{claim, mean_log, ungated};
+use super::pilots::untold;
 use super::{Check, Entry, Found, Protocol, Scope, Subject, Timed, WindowRecord, joined, sequence};
 use crate::baseline::BaselineId;
 use crate::comparison::{Compared, Comparison, Interval, Suspicion, compare};
@@ -114,6 +115,22 @@ pub struct Conclusion {
     pub claim: Option<Claim>,
     /// Why there is no claim, in numbers, with the command that helps.
     pub cause: String,
+}
+
+impl Conclusion {
+    /// True where another try may say more: nothing could be told for noise. An interval that is
+    /// narrow and says nothing would only be tried until it is liked.
+    #[must_use]
+    pub fn is_worth_another_try(&self) -> bool {
+        let narrow = self.against.first().is_some_and(|fastest| fastest.interval.is_narrow());
+        self.verdict.is_correct()
+            && match self.comparison {
+                Some(Comparison::Noisy) => !narrow,
+                None => true,
+                Some(Comparison::Faster | Comparison::Same | Comparison::Slower) => false,
+                Some(Comparison::Suspect(_)) => false,
+            }
+    }
 }
 
 /// The rounds so far.
@@ -236,6 +253,11 @@ pub fn conclude(protocol: &Protocol, entries: &[Entry]) -> Conclusion {
     if let Some(verdict) = failure(entries) {
         let cause = format!("{verdict}: {}", verdict.detail);
         return Conclusion { verdict, against: Vec::new(), comparison: None, claim: None, cause };
+    }
+    if let Some(cause) = untold(protocol, entries) {
+        let comparison = Some(Comparison::Noisy);
+        let (verdict, against) = (Verdict::correct(), Vec::new());
+        return Conclusion { verdict, against, comparison, claim: None, cause };
     }
     let joined = joined(protocol, entries);
     let rounds = rounds(protocol, entries, &joined);

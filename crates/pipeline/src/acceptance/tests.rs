@@ -1,3 +1,5 @@
+mod rivals;
+
 use super::{
     Check, Entry, Found, LengthError, Protocol, Scope, Step, Subject, Timed, TrialsRecord,
     WeightedCase, WindowRecord, conclude, is_ungated, joined, next_step, reviewed,
