@@ -4,12 +4,14 @@
 //! from the list what comes next, [`conclude`] what it means. So an acceptance that was interrupted
 //! goes on where it stopped. Nothing here runs anything; the judge performs the steps.
 
+mod alike;
 mod claim;
 mod conclusion;
 mod measurement;
 mod notes;
 mod pilots;
 mod scope;
+mod suspicions;
 #[cfg(test)]
 mod tests;
 
@@ -22,10 +24,14 @@ use crate::task::spec::Precision;
 use crate::timing::Spread;
 use crate::verdict::{Reason, Verdict};
 
-pub use conclusion::{Against, CaseTime, Claim, Conclusion, LengthClass, Tier, conclude, reviewed};
+pub(crate) use alike::describe;
+pub use conclusion::{
+    Against, CaseTime, Claim, Conclusion, Kind, LengthClass, Tier, conclude, reviewed,
+};
 pub use measurement::Measurement;
 pub use pilots::{is_ungated, joined};
 pub use scope::Scope;
+pub use suspicions::{Raised, RaisedBy};
 
 /// What one acceptance consists of. Fixed before its first step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +53,9 @@ pub struct Protocol {
     /// What the task's admission leaves open, a line each; empty for a proven task.
     #[serde(default)]
     pub weaknesses: Vec<String>,
+    /// What the claim was against that is looked at again: it joins the rounds whatever its pilot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed_against: Option<BaselineId>,
 }
 
 /// A case that counts for speed.

@@ -89,7 +89,7 @@ pub(super) fn not_timed(protocol: &Protocol, entries: &[Entry]) -> Vec<String> {
 }
 
 /// The baselines that enter the rounds: the fastest that counts for the class, by the pilot, and
-/// every other within 5 % of it. Empty where none could be timed.
+/// every other within 5 % of it, and the one of a claim that is looked at again. Empty where none could be timed.
 #[must_use]
 pub fn joined(protocol: &Protocol, entries: &[Entry]) -> Vec<BaselineId> {
     let time = |baseline: &BaselineId| -> Option<f64> {
@@ -104,7 +104,10 @@ pub fn joined(protocol: &Protocol, entries: &[Entry]) -> Vec<BaselineId> {
         .collect();
     timed.sort_by(|a, b| a.0.total_cmp(&b.0));
     let fastest = timed.first().map_or(0.0, |(time, _)| *time);
-    let near = timed.into_iter().take_while(|(time, _)| *time <= JOINING_SHARE_MAX * fastest);
+    let claimed = |baseline: &BaselineId| protocol.claimed_against.as_ref() == Some(baseline);
+    let near = timed
+        .into_iter()
+        .filter(|(time, baseline)| *time <= JOINING_SHARE_MAX * fastest || claimed(baseline));
     near.map(|(_, baseline)| baseline.clone()).collect()
 }
 

@@ -150,7 +150,7 @@ async fn one(
     let loaded = wiring::parse_task(store.task_files(&attempt.task_hash).await?)?;
     let weaknesses = &admission::weaknesses(store, judge, &loaded).await?;
     let purpose = Purpose::Claim;
-    let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses };
+    let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses, against: None };
     let effort = effort.effort();
     let (row, carried) = claims::take(store, judge, &subject, aim, effort, pace).await?;
     Ok(told(store, &row, &carried).await?.with("task", name.as_str()))

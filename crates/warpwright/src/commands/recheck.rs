@@ -83,6 +83,7 @@ async fn again(
         purpose: Purpose::Recheck,
         of_claim: Some(&claim.id),
         weaknesses: &[],
+        against: None,
     };
     let effort = args.effort.effort();
     let (row, carried) = claims::take(store, judge, &subject, aim, effort, pace).await?;

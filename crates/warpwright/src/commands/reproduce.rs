@@ -121,7 +121,9 @@ impl Measuring<'_> {
             None => store_attempt(self.store, self.judge, self.bundle, self.subject).await?,
         };
         let purpose = Purpose::Reproduction;
-        let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses: &[] };
+        let against = Some(&self.bundle.manifest.claim.against.baseline);
+        let (of_claim, weaknesses) = (None, &[]);
+        let aim = Aim { attempt: &attempt.id, purpose, of_claim, weaknesses, against };
         let protocol = &self.bundle.manifest.protocol;
         let effort = Effort { rounds_max: protocol.rounds_max, confidence: protocol.confidence };
         let pace = accept::pace(args.deadline);

@@ -1,10 +1,15 @@
 //! No rival is left out in silence, and no round holds unlike windows against each other.
 
 use super::{compiled, eager, measured, play, protocol, windows};
-use crate::acceptance::{Entry, Subject, Timed, WindowRecord, conclude, joined};
+use crate::acceptance::{
+    Check, Entry, Found, Protocol, RaisedBy, Subject, Timed, WindowRecord, conclude, joined,
+    reviewed,
+};
 use crate::baseline::BaselineId;
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, Suspicion};
 use crate::limits::PILOT_TRIES_MAX;
+use crate::memory::{Fitted, Memory, Rung};
+use crate::report::GpuRecord;
 
 /// Pilots of a baseline in order; the first `void` of each case come to `timed`.
 fn spoilt(baseline: &BaselineId, void: usize, timed: &Timed) -> Vec<Entry> {
@@ -81,4 +86,141 @@ fn a_round_of_a_huge_number_is_computed_like_any_other() {
     let mut entries = play(&protocol(), 800.0, &|_, _| {});
     entries.push(Entry::Window(begun));
     assert!(conclude(&protocol(), &entries).claim.is_some());
+}
+
+/// A window's card, driver, shape and versions.
+fn conditioned(entry: &mut Entry, uuid: &str, driver: &str, rows: i64, torch: &str) {
+    let Entry::Window(record) = entry else { return };
+    let memory = Fitted {
+        rung: Rung::SmallerShape,
+        dims: [("rows".to_owned(), rows)].into(),
+        largest: 256,
+        need: Memory { device: 8, host: 8 },
+        free: Memory { device: 10, host: 10 },
+        why: String::new(),
+    };
+    record.gpu = Some(GpuRecord {
+        uuid: uuid.to_owned(),
+        driver: driver.to_owned(),
+        before: None,
+        after: None,
+        cold: Vec::new(),
+        warm: Vec::new(),
+        cost: Vec::new(),
+        memory: Some(memory),
+    });
+    if record.subject != Subject::Candidate {
+        record.versions = vec![("torch".to_owned(), torch.to_owned())];
+    }
+}
+
+#[test]
+fn a_round_of_unlike_windows_is_void() {
+    type Place = (u32, u32);
+    type Spoil<'a> = &'a dyn Fn(Place, &mut Entry);
+    let first = ("GPU-1", "580", 64, "2.9");
+    let spoils: [(Spoil<'_>, Option<&str>); 5] = [
+        // Another card in the middle of round 2; another for all of it is none.
+        (
+            &|at, it| {
+                if at == (2, 1) {
+                    conditioned(it, "GPU-2", "580", 64, "2.9")
+                }
+            },
+            Some("card"),
+        ),
+        (
+            &|at, it| {
+                if at.0 == 2 {
+                    conditioned(it, "GPU-2", "580", 64, "2.9")
+                }
+            },
+            None,
+        ),
+        (
+            &|at, it| {
+                if at.0 == 2 {
+                    conditioned(it, "GPU-1", "581", 64, "2.9")
+                }
+            },
+            Some("driver"),
+        ),
+        (
+            &|at, it| {
+                if at.0 == 2 {
+                    conditioned(it, "GPU-1", "580", 32, "2.9")
+                }
+            },
+            Some("shape"),
+        ),
+        (
+            &|at, it| {
+                if at.0 == 2 {
+                    conditioned(it, "GPU-1", "580", 64, "2.8")
+                }
+            },
+            Some("versions"),
+        ),
+    ];
+    for (spoil, word) in spoils {
+        let entries = play(&protocol(), 800.0, &|_, entry| {
+            let Entry::Window(record) = &entry else { return };
+            let place = (record.round, record.position);
+            conditioned(entry, first.0, first.1, first.2, first.3);
+            spoil(place, entry);
+        });
+        let rounds = 7 + u32::from(word.is_some());
+        let last = windows(&entries).iter().map(|record| record.round).max();
+        assert_eq!(last, Some(rounds), "{word:?}");
+        let conclusion = conclude(&protocol(), &entries);
+        let claim = conclusion.claim.unwrap();
+        assert_eq!(claim.against.interval.rounds, 7);
+        assert_eq!(claim.cases[0].dims, [("rows".to_owned(), 64)].into());
+        assert_eq!(conclusion.kind.unwrap().shapes["small"], claim.cases[1].dims);
+    }
+    // And where no round is of a kind, it says why.
+    let entries = play(&protocol(), 800.0, &|index, entry| {
+        conditioned(entry, ["GPU-1", "GPU-2"][index % 2], first.1, first.2, first.3);
+    });
+    let conclusion = conclude(&protocol(), &entries);
+    let wanted = "the card changed from GPU-";
+    assert!(conclusion.cause.contains(wanted), "{}", conclusion.cause);
+    assert_eq!(conclusion.comparison, Some(Comparison::Noisy));
+}
+
+#[test]
+fn the_baseline_of_a_claim_joins_the_rounds_of_a_second_look() {
+    let again = Protocol { claimed_against: Some(eager()), ..protocol() };
+    let entries = play(&again, 800.0, &|_, _| {});
+    assert_eq!(joined(&again, &entries), [compiled(), eager()]);
+    let against = conclude(&again, &entries).against;
+    assert_eq!(against.iter().map(|it| &it.baseline).collect::<Vec<_>>(), [&compiled(), &eager()]);
+    // Not where it cannot be timed.
+    let absent = Protocol { baselines: vec![compiled()], ..again };
+    assert_eq!(joined(&absent, &play(&absent, 800.0, &|_, _| {})), [compiled()]);
+}
+
+#[test]
+fn every_suspicion_is_told_and_accepted_by_name() {
+    let entries = play(&protocol(), 800.0, &|_, entry| match entry {
+        Entry::Checked { found, .. } => {
+            *found = Found::Audits { detail: "an odd access".to_owned() };
+        }
+        Entry::Window(record) if record.subject == Subject::Candidate => {
+            if let Timed::Measured { suspicion, .. } = &mut record.timed {
+                *suspicion = Some((Suspicion::Physics, "0.91 of the floor".to_owned()));
+            }
+        }
+        Entry::Window(_) | Entry::Pilot(_) | Entry::Trials(_) | Entry::Rebuilt { .. } => {}
+    });
+    let conclusion = conclude(&protocol(), &entries);
+    assert_eq!(conclusion.comparison, Some(Comparison::Suspect(Suspicion::Physics)));
+    let by: Vec<_> = conclusion.raised.iter().map(|it| it.by).collect();
+    assert_eq!(by, [RaisedBy::Times, RaisedBy::Check(Check::Memcheck)]);
+    let claim = reviewed(&protocol(), &entries, "read it").unwrap();
+    assert_eq!(claim.accepted, conclusion.raised);
+    for (word, at) in [("0.91 of the floor", 0), ("an odd access", 1)] {
+        assert!(conclusion.cause.contains(word), "{}", conclusion.cause);
+        assert!(claim.notes[at].contains(word) && claim.notes[at].contains("read it"));
+    }
 }
