@@ -13,6 +13,7 @@ use pipeline::acceptance::{
 use pipeline::candidate::{Candidate, eval_key};
 use pipeline::digest::Digest;
 use pipeline::inputs::Distribution;
+use pipeline::limits::{ROUNDS_MAX, ROUNDS_MIN};
 use pipeline::reply::candidate_of_parts;
 use pipeline::task::Task;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use serde_json::Value;
 
 use crate::archive::seed;
 use crate::files::{pack_files, read_files, take, take_text};
-use crate::limits::BUNDLE_BYTES_MAX;
+use crate::limits::{BUNDLE_BYTES_MAX, BUNDLE_ENTRIES_MAX, BUNDLE_LIST_MAX, BUNDLE_POSITIONS_MAX};
 
 /// Format version.
 const VERSION: u32 = 1;
@@ -216,6 +217,7 @@ impl Bundle {
     pub fn check(&self) -> Result<Checked, String> {
         let (manifest, hashes) = (&self.manifest, &self.manifest.hashes);
         let changed = |what: &str, why: &str| Err(format!("the {what} was changed: {why}"));
+        check_sizes(&manifest.protocol, &self.entries)?;
         let task = Task::from_files(&self.task_files).map_err(|error| error.to_string())?;
         if task.hash != hashes.task || task.spec.name != manifest.task {
             return changed("task", "its files do not have the hash of the claim's task");
@@ -271,6 +273,29 @@ impl Bundle {
     }
 }
 
+/// No acceptance is as long as what a bundle may say.
+fn check_sizes(protocol: &Protocol, entries: &[Entry]) -> Result<(), String> {
+    let Protocol { groups, checks, cases, baselines, .. } = protocol;
+    let lists = [groups.len(), checks.len(), cases.len(), baselines.len()];
+    if lists.iter().any(|&length| length > BUNDLE_LIST_MAX) || entries.len() > BUNDLE_ENTRIES_MAX {
+        return Err("its protocol or its entries are longer than any acceptance".to_owned());
+    }
+    if !(ROUNDS_MIN..=ROUNDS_MAX).contains(&protocol.rounds_max) {
+        return Err(format!("its acceptance has {} rounds at most", protocol.rounds_max));
+    }
+    for entry in entries {
+        let record = match entry {
+            Entry::Pilot(record) | Entry::Window(record) => record,
+            Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Checked { .. } => continue,
+        };
+        let (round, position) = (record.round, record.position);
+        if round > ROUNDS_MAX || position >= BUNDLE_POSITIONS_MAX {
+            return Err(format!("it has a window at place {position} of round {round}"));
+        }
+    }
+    Ok(())
+}
+
 fn check_version(manifest: &[u8]) -> Result<(), String> {
     let value: Value =
         serde_json::from_slice(manifest).map_err(|error| format!("{MANIFEST}: {error}"))?;
@@ -321,9 +346,41 @@ fn has_word(text: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pipeline::acceptance::{Entry, Protocol, Subject, WindowRecord};
     use serde_json::json;
 
-    use super::{alike, has_word};
+    use super::{alike, check_sizes, has_word};
+
+    fn protocol(rounds_max: u32, groups: usize) -> Protocol {
+        serde_json::from_value(json!({
+            "groups": vec!["shapes"; groups], "checks": [], "cases": [], "baselines": [],
+            "class": "fp32", "rounds_max": rounds_max, "confidence": "95 %",
+            "scope": { "domain": [], "hidden_shapes": 6, "left_out": [] },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_bundle_of_endless_rounds_is_refused_before_it_is_computed() {
+        let window = |round, position| {
+            Entry::Window(WindowRecord::begun("headline", Subject::Candidate, round, position))
+        };
+        let rebuilt = || Entry::Rebuilt { same: true };
+        for (rounds_max, groups, entries, fits) in [
+            (15, 30, vec![window(15, 63)], true),
+            (7, 0, vec![rebuilt()], true),
+            (15, 0, vec![window(16, 0)], false),
+            (15, 0, vec![window(u32::MAX, 0)], false),
+            (15, 0, vec![window(1, 64)], false),
+            (6, 0, Vec::new(), false),
+            (16, 0, Vec::new(), false),
+            (15, 257, Vec::new(), false),
+            (15, 0, (0..10_001).map(|_| rebuilt()).collect(), false),
+        ] {
+            let refused = check_sizes(&protocol(rounds_max, groups), &entries);
+            assert_eq!(refused.is_ok(), fits, "{rounds_max} {groups} {refused:?}");
+        }
+    }
 
     #[test]
     fn numbers_may_differ_in_their_last_digits_and_nothing_else_may() {

@@ -20,3 +20,8 @@ pub const TRIES_MAX: u32 = 2;
 pub const MESSAGE_BYTES_MAX: usize = 2_000;
 /// Largest bundle that is read, in bytes, packed and unpacked.
 pub const BUNDLE_BYTES_MAX: u64 = 256 << 20;
+/// Steps of an acceptance in a bundle.
+pub const BUNDLE_ENTRIES_MAX: usize = 10_000;
+/// Entries of each list of a bundle's protocol, and windows of one case in one round.
+pub const BUNDLE_LIST_MAX: usize = 256;
+pub const BUNDLE_POSITIONS_MAX: u32 = 64;

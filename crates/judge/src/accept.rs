@@ -80,6 +80,7 @@ impl Judge {
             confidence: acceptance.confidence,
             scope,
             weaknesses: acceptance.weaknesses.to_vec(),
+            claimed_against: None,
         }
     }
 

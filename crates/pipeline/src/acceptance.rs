@@ -4,11 +4,14 @@
 //! from the list what comes next, [`conclude`] what it means. So an acceptance that was interrupted
 //! goes on where it stopped. Nothing here runs anything; the judge performs the steps.
 
+mod alike;
 mod claim;
 mod conclusion;
 mod measurement;
 mod notes;
+mod pilots;
 mod scope;
+mod suspicions;
 #[cfg(test)]
 mod tests;
 
@@ -16,15 +19,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::baseline::BaselineId;
 use crate::comparison::{Compared, Confidence, Suspicion, compare};
-use crate::limits::JOINING_SHARE_MAX;
 use crate::report::{CaseReport, GpuRecord};
 use crate::task::spec::Precision;
 use crate::timing::Spread;
 use crate::verdict::{Reason, Verdict};
 
-pub use conclusion::{Against, CaseTime, Claim, Conclusion, LengthClass, Tier, conclude, reviewed};
+pub(crate) use alike::describe;
+pub use conclusion::{
+    Against, CaseTime, Claim, Conclusion, Kind, LengthClass, Tier, conclude, reviewed,
+};
 pub use measurement::Measurement;
+pub use pilots::{is_ungated, joined};
 pub use scope::Scope;
+pub use suspicions::{Raised, RaisedBy};
 
 /// What one acceptance consists of. Fixed before its first step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +53,9 @@ pub struct Protocol {
     /// What the task's admission leaves open, a line each; empty for a proven task.
     #[serde(default)]
     pub weaknesses: Vec<String>,
+    /// What the claim was against that is looked at again: it joins the rounds whatever its pilot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed_against: Option<BaselineId>,
 }
 
 /// A case that counts for speed.
@@ -297,8 +307,8 @@ pub fn next_step(protocol: &Protocol, entries: &[Entry]) -> Step {
         return Step::Check(check);
     }
     for case in &protocol.cases {
-        let piloted = |baseline: &BaselineId| pilot_of(entries, &case.case, baseline).is_some();
-        if let Some(baseline) = protocol.baselines.iter().find(|baseline| !piloted(baseline)) {
+        let lacking = |baseline: &&BaselineId| pilots::is_lacking(entries, &case.case, baseline);
+        if let Some(baseline) = protocol.baselines.iter().find(lacking) {
             return Step::Pilot { case: case.case.clone(), baseline: baseline.clone() };
         }
     }
@@ -310,50 +320,6 @@ pub fn next_step(protocol: &Protocol, entries: &[Entry]) -> Step {
 
 fn has_group(entries: &[Entry], group: &str) -> bool {
     entries.iter().any(|entry| matches!(entry, Entry::Trials(record) if record.group == *group))
-}
-
-pub(crate) fn pilot_of<'a>(
-    entries: &'a [Entry],
-    case: &str,
-    baseline: &BaselineId,
-) -> Option<&'a WindowRecord> {
-    entries.iter().find_map(|entry| match entry {
-        Entry::Pilot(record) => {
-            let same = matches!(&record.subject, Subject::Baseline(other) if other == baseline);
-            (same && record.case == case).then_some(record)
-        }
-        Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Checked { .. } | Entry::Window(_) => None,
-    })
-}
-
-/// The baselines that enter the rounds: the fastest that counts for the class, by the pilot, and
-/// every other within 5 % of it. Empty where none could be timed.
-#[must_use]
-pub fn joined(protocol: &Protocol, entries: &[Entry]) -> Vec<BaselineId> {
-    let class = conclusion::compared_class(protocol, entries);
-    let counts = protocol.baselines.iter().filter(|baseline| baseline.admissible_for(class));
-    let time = |baseline: &BaselineId| -> Option<f64> {
-        let cases = protocol.cases.iter().map(|case| {
-            let record = pilot_of(entries, &case.case, baseline)?;
-            Some(case.weight * record.median_ns()?)
-        });
-        cases.sum()
-    };
-    let mut timed: Vec<(f64, &BaselineId)> =
-        counts.filter_map(|baseline| Some((time(baseline)?, baseline))).collect();
-    timed.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let fastest = timed.first().map_or(0.0, |(time, _)| *time);
-    let near = timed.into_iter().take_while(|(time, _)| *time <= JOINING_SHARE_MAX * fastest);
-    near.map(|(_, baseline)| baseline.clone()).collect()
-}
-
-/// Whether a case's rounds are taken without a gate: a baseline that joined them has to be, by its
-/// pilot, and then everybody is.
-#[must_use]
-pub fn is_ungated(protocol: &Protocol, entries: &[Entry], case: &str) -> bool {
-    let joined = joined(protocol, entries);
-    let mut pilots = joined.iter().filter_map(|baseline| pilot_of(entries, case, baseline));
-    pilots.any(|pilot| pilot.ungated)
 }
 
 /// Who is timed in one round of one case, in order: each subject twice, as a palindrome, so that a
@@ -368,7 +334,8 @@ pub fn sequence(joined: &[BaselineId]) -> Vec<Subject> {
 
 fn next_window(protocol: &Protocol, entries: &[Entry]) -> Step {
     let joined = joined(protocol, entries);
-    if joined.is_empty() || protocol.cases.is_empty() {
+    let untold = pilots::untold(protocol, entries).is_some();
+    if joined.is_empty() || untold || protocol.cases.is_empty() {
         return Step::Done;
     }
     let rounds = conclusion::rounds(protocol, entries, &joined);

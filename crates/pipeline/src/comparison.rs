@@ -24,7 +24,7 @@ pub enum Comparison {
     Same,
     /// Slower by more than 3 %.
     Slower,
-    /// The interval is too wide to say.
+    /// The interval is too wide to say, or lies across a border between the others.
     Noisy,
     /// A person has to look: see [`Suspicion`].
     Suspect(Suspicion),
@@ -103,6 +103,12 @@ impl Interval {
         format!("{:.3}x ({low:.3} to {high:.3}, {confidence}, {rounds} rounds)", self.ratio())
     }
 
+    /// True where it is narrow enough, and of enough rounds, for anything to be said.
+    #[must_use]
+    pub fn is_narrow(&self) -> bool {
+        self.rounds >= ROUNDS_MIN && self.half_width <= HALF_WIDTH_MAX
+    }
+
     fn says(&self) -> Option<Comparison> {
         if self.low() > SAME_RATIO {
             Some(Comparison::Faster)
@@ -129,13 +135,12 @@ pub fn compare(logs: &[f64], void: u32, rounds_max: u32, confidence: Confidence)
         let nothing = Interval { log_ratio: 0.0, half_width: f64::MAX, rounds: 0, confidence };
         return Compared::Decided { comparison: Comparison::Noisy, interval: nothing };
     };
-    let said = interval.says();
-    let narrow = interval.half_width <= HALF_WIDTH_WANTED && said.is_some();
-    if !narrow && !exhausted {
+    // The width alone ends it, never the answer: rounds until one is liked would find it by luck.
+    if interval.half_width > HALF_WIDTH_WANTED && !exhausted {
         return Compared::MoreRounds;
     }
-    let enough = logs.len() as u32 >= ROUNDS_MIN && interval.half_width <= HALF_WIDTH_MAX;
-    let comparison = said.filter(|_| enough).unwrap_or(Comparison::Noisy);
+    let said = interval.says().filter(|_| interval.is_narrow());
+    let comparison = said.unwrap_or(Comparison::Noisy);
     Compared::Decided { comparison, interval }
 }
 
@@ -242,8 +247,10 @@ mod tests {
             // Too wide: more rounds, and nothing is said after the last.
             (1.10, 0.03, 7, 0, None),
             (1.10, 0.08, 15, 0, Some(Noisy)),
-            // Between the same and faster, nothing is said.
+            // Between the same and faster, nothing is said, and no more rounds are run for it.
             (1.03, 0.004, 15, 0, Some(Noisy)),
+            (1.03, 0.004, 7, 0, Some(Noisy)),
+            (1.0 / 1.03, 0.004, 7, 0, Some(Noisy)),
             // Wide is enough after the last round.
             (1.20, 0.04, 15, 0, Some(Faster)),
             // Void rounds count towards the most, and too few valid ones say nothing.

@@ -140,6 +140,8 @@ pub const ROUNDS_MIN: u32 = 7;
 pub const ROUNDS_MAX: u32 = 15;
 /// Baselines whose pilot is within this factor of the fastest enter the rounds.
 pub const JOINING_SHARE_MAX: f64 = 1.05;
+/// How often a baseline's pilot is taken at most while it is void.
+pub const PILOT_TRIES_MAX: usize = 3;
 /// A speed-up above this is claimed only when a sanitizer watched the kernel.
 pub const AUDITED_RATIO_MIN: f64 = 10.0;
 /// What the tensors of a hidden shape may take that is not there for its size, in bytes.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::acceptance::{Claim, Conclusion, Entry};
+use crate::acceptance::{Against, Claim, Conclusion, Entry, Raised, describe};
 use crate::comparison::{Comparison, Interval};
 use crate::verdict::Kind;
 
@@ -87,19 +87,30 @@ pub fn reproduced(
     if !again.verdict.is_correct() {
         return failed(format!("{}: {}", again.verdict, again.verdict.detail));
     }
-    match again.comparison {
-        Some(Comparison::Noisy) => return Reproduction::NotComparable(again.cause.clone()),
+    let noisy = |it: Option<&Against>| !it.is_some_and(|it| it.interval.is_narrow());
+    match judged(claim, again) {
         Some(Comparison::Suspect(_)) => return failed(again.cause.clone()),
-        Some(Comparison::Faster | Comparison::Same | Comparison::Slower) => {}
+        Some(Comparison::Noisy) if noisy(again.against.first()) => {
+            return Reproduction::NotComparable(again.cause.clone());
+        }
+        Some(Comparison::Noisy | Comparison::Faster | Comparison::Same | Comparison::Slower) => {}
         None => return Reproduction::NotComparable(again.cause.clone()),
+    }
+    if let Some(why) = other_kind(claim, again).or_else(|| stronger_rival(claim, again)) {
+        return failed(why);
+    }
+    if let Some(why) = other_shape(claim, again) {
+        return Reproduction::NotComparable(why);
     }
     let same = again.against.iter().find(|it| it.baseline == claim.against.baseline);
     let Some(same) = same else {
         let why = format!("{} was not timed here", claim.against.baseline);
         return Reproduction::NotComparable(why);
     };
-    if let Some(why) = other_kind(claim, again) {
-        return failed(why);
+    if same.comparison == Comparison::Noisy && noisy(Some(same)) {
+        let (interval, baseline) = (same.interval.describe(), &same.baseline);
+        let why = format!("too noisy here: {interval} against {baseline}");
+        return Reproduction::NotComparable(why);
     }
     let (before, found) = (claim.against.interval, same.interval);
     if found.low() <= 1.0 {
@@ -116,9 +127,20 @@ pub fn reproduced(
     Reproduction::Reproduced { claimed: before.ratio(), found: found.ratio() }
 }
 
-/// Class or determinism of another kind than claimed, where the second look told them.
+/// How a second look compares, where what a person let pass for the claim may be there again.
+fn judged(claim: &Claim, again: &Conclusion) -> Option<Comparison> {
+    let let_pass = |raised: &Raised| claim.accepted.iter().any(|it| it.is_like(raised));
+    match again.comparison? {
+        Comparison::Suspect(_) if !again.raised.is_empty() && again.raised.iter().all(let_pass) => {
+            again.against.first().map(|fastest| fastest.comparison)
+        }
+        comparison => Some(comparison),
+    }
+}
+
+/// Class or determinism of another kind than claimed.
 fn other_kind(claim: &Claim, again: &Conclusion) -> Option<String> {
-    let found = again.claim.as_ref()?;
+    let found = again.kind.as_ref()?;
     if found.class != claim.class {
         return Some(format!("claimed in class {:?}, found in {:?}", claim.class, found.class));
     }
@@ -128,6 +150,24 @@ fn other_kind(claim: &Claim, again: &Conclusion) -> Option<String> {
         return Some(format!("claimed as {before}, found {now}"));
     }
     None
+}
+
+/// A baseline that the claim was not against and that is faster than the kernel.
+fn stronger_rival(claim: &Claim, again: &Conclusion) -> Option<String> {
+    let mut others = again.against.iter().filter(|it| it.baseline != claim.against.baseline);
+    let rival = others.find(|it| it.interval.is_narrow() && it.interval.high() < 1.0)?;
+    let (ratio, name) = (rival.interval.describe(), &rival.baseline);
+    Some(format!("slower than {name}, which it was not claimed against: {ratio}"))
+}
+
+/// A case that memory let be timed at another shape than the claimed one.
+fn other_shape(claim: &Claim, again: &Conclusion) -> Option<String> {
+    let shapes = &again.kind.as_ref()?.shapes;
+    claim.cases.iter().filter(|case| !case.dims.is_empty()).find_map(|case| {
+        let here = shapes.get(&case.case).filter(|here| **here != case.dims)?;
+        let (name, before, now) = (&case.case, describe(&case.dims), describe(here));
+        Some(format!("`{name}` was timed at {before}, and is at {now} here"))
+    })
 }
 
 /// Whether a claim still holds against today's fastest baseline.
@@ -142,7 +182,7 @@ pub fn rechecked(claim: &Claim, again: &Conclusion) -> Recheck {
     let Some(fastest) = again.against.first() else {
         return Recheck::NotComparable(again.cause.clone());
     };
-    match again.comparison {
+    match judged(claim, again) {
         Some(Comparison::Faster) => {}
         Some(Comparison::Same | Comparison::Slower | Comparison::Suspect(_)) => {
             return Recheck::Lost(again.cause.clone());
@@ -199,196 +239,4 @@ pub fn confirms(claimed: &Circumstances, again: &Circumstances) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::{
-        Circumstances, Conditions, Recheck, Reproduction, confirms, incomparable, rechecked,
-        reproduced,
-    };
-    use crate::acceptance::{Against, Claim, Conclusion, Scope};
-    use crate::baseline::{BaselineId, BaselineKind, MathMode};
-    use crate::comparison::{Comparison, Confidence, Interval, Suspicion};
-    use crate::task::spec::Precision;
-    use crate::verdict::{Reason, Verdict};
-
-    fn against(ratio: f64, half_width: f64) -> Against {
-        let confidence = Confidence::P95;
-        Against {
-            baseline: BaselineId { kind: BaselineKind::Eager, math: MathMode::Strict },
-            comparison: Comparison::Faster,
-            interval: Interval { log_ratio: ratio.ln(), half_width, rounds: 7, confidence },
-            candidate_ns: 1000.0,
-            baseline_ns: 1000.0 * ratio,
-        }
-    }
-
-    fn claim(ratio: f64) -> Claim {
-        Claim {
-            against: against(ratio, 0.01),
-            cases: Vec::new(),
-            class: Precision::Fp32,
-            deterministic: true,
-            scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
-            over_framework: true,
-            steady: Vec::new(),
-            not_available: Vec::new(),
-            notes: Vec::new(),
-            weaknesses: Vec::new(),
-            lengths: Vec::new(),
-        }
-    }
-
-    /// A second look that found this ratio.
-    fn found(ratio: f64, comparison: Comparison) -> Conclusion {
-        let faster = comparison == Comparison::Faster;
-        Conclusion {
-            verdict: Verdict::correct(),
-            against: vec![against(ratio, 0.01)],
-            comparison: Some(comparison),
-            claim: faster.then(|| claim(ratio)),
-            cause: "in numbers".to_owned(),
-        }
-    }
-
-    fn conditions() -> Conditions {
-        Conditions {
-            device_model: "H200".to_owned(),
-            toolchain_id: "13.0".to_owned(),
-            ptx_hash: "abc".to_owned(),
-        }
-    }
-
-    fn named(outcome: &Reproduction) -> &'static str {
-        match outcome {
-            Reproduction::Reproduced { .. } => "reproduced",
-            Reproduction::NotReproduced(_) => "not",
-            Reproduction::NotComparable(_) => "incomparable",
-        }
-    }
-
-    #[test]
-    fn a_claim_is_reproduced_within_a_fifth_and_above_one() {
-        use Comparison::{Faster, Noisy, Same, Slower, Suspect};
-        for (claimed, ratio, comparison, expected) in [
-            (1.50, 1.50, Faster, "reproduced"),
-            (1.50, 1.27, Faster, "reproduced"),
-            (1.50, 1.24, Faster, "not"),
-            (1.50, 1.78, Faster, "reproduced"),
-            (1.50, 1.81, Faster, "not"),
-            (1.10, 1.02, Same, "reproduced"),
-            (1.10, 1.00, Same, "not"),
-            (1.10, 0.93, Slower, "not"),
-            (1.50, 1.50, Noisy, "incomparable"),
-            (1.50, 1.50, Suspect(Suspicion::Audit), "not"),
-        ] {
-            let outcome = reproduced(
-                (&claim(claimed), &conditions()),
-                (&found(ratio, comparison), &conditions()),
-            );
-            assert_eq!(named(&outcome), expected, "{claimed} {ratio} {comparison:?}");
-        }
-    }
-
-    #[test]
-    fn another_program_class_or_baseline_is_no_reproduction() {
-        let look = |spoil: &dyn Fn(&mut Conclusion, &mut Conditions)| {
-            let (mut again, mut here) = (found(1.5, Comparison::Faster), conditions());
-            spoil(&mut again, &mut here);
-            named(&reproduced((&claim(1.5), &conditions()), (&again, &here)))
-        };
-        assert_eq!(look(&|_, _| {}), "reproduced");
-        assert_eq!(look(&|_, here| here.ptx_hash = "other".to_owned()), "not");
-        // Another compiler gives another program, and the times are still compared.
-        let other_compiler = |_: &mut Conclusion, here: &mut Conditions| {
-            here.ptx_hash = "other".to_owned();
-            here.toolchain_id = "12.9".to_owned();
-        };
-        assert_eq!(look(&other_compiler), "reproduced");
-        let wrong = |again: &mut Conclusion, _: &mut Conditions| {
-            again.verdict = Verdict::failed(Reason::Shape, "at a hidden shape");
-        };
-        assert_eq!(look(&wrong), "not");
-        let lacking = |again: &mut Conclusion, _: &mut Conditions| {
-            again.verdict = Verdict::failed(Reason::Unsupported, "killed by signal 9");
-        };
-        assert_eq!(look(&lacking), "incomparable");
-        let class = |again: &mut Conclusion, _: &mut Conditions| {
-            again.claim.as_mut().unwrap().class = Precision::Tf32;
-        };
-        assert_eq!(look(&class), "not");
-        let unstable = |again: &mut Conclusion, _: &mut Conditions| {
-            again.claim.as_mut().unwrap().deterministic = false;
-        };
-        assert_eq!(look(&unstable), "not");
-        let untimed = |again: &mut Conclusion, _: &mut Conditions| again.against.clear();
-        assert_eq!(look(&untimed), "incomparable");
-        let nothing = |again: &mut Conclusion, _: &mut Conditions| again.comparison = None;
-        assert_eq!(look(&nothing), "incomparable");
-    }
-
-    #[test]
-    fn other_cards_and_compilers_are_not_comparable() {
-        let here = conditions();
-        let other_card = Conditions { device_model: "A100".to_owned(), ..conditions() };
-        let other_compiler = Conditions { toolchain_id: "12.9".to_owned(), ..conditions() };
-        for (claimed, any, comparable) in [
-            (&here, false, true),
-            (&other_card, false, false),
-            (&other_card, true, false),
-            (&other_compiler, false, false),
-            (&other_compiler, true, true),
-        ] {
-            assert_eq!(incomparable(claimed, &here, any).is_none(), comparable, "{claimed:?}");
-        }
-    }
-
-    #[test]
-    fn what_a_recheck_says() {
-        use Comparison::{Faster, Noisy, Same};
-        for (ratio, comparison, expected) in [
-            (1.50, Faster, "holds"),
-            (1.60, Faster, "holds"),
-            (1.48, Faster, "holds"),
-            (1.40, Faster, "weaker"),
-            (1.01, Same, "lost"),
-            (1.50, Noisy, "incomparable"),
-        ] {
-            let name = match rechecked(&claim(1.5), &found(ratio, comparison)) {
-                Recheck::Holds { .. } => "holds",
-                Recheck::Weaker { .. } => "weaker",
-                Recheck::Lost(why) => {
-                    assert_eq!(why, "in numbers");
-                    "lost"
-                }
-                Recheck::NotComparable(_) => "incomparable",
-            };
-            assert_eq!(name, expected, "{ratio} {comparison:?}");
-        }
-        let mut wrong = found(1.5, Comparison::Faster);
-        wrong.verdict = Verdict::failed(Reason::Mismatch, "off");
-        assert!(matches!(rechecked(&claim(1.5), &wrong), Recheck::Lost(_)));
-        wrong.verdict = Verdict::failed(Reason::Unsupported, "killed by signal 9");
-        assert!(matches!(rechecked(&claim(1.5), &wrong), Recheck::NotComparable(_)));
-    }
-
-    #[test]
-    fn only_an_independent_look_confirms() {
-        let cards = |uuid: &str| BTreeSet::from([uuid.to_owned()]);
-        let at = |process: &str, day, uuid: &str| Circumstances {
-            process: process.to_owned(),
-            day,
-            cards: cards(uuid),
-        };
-        let first = at("a", 10, "GPU-1");
-        for (again, expected) in [
-            (at("a", 11, "GPU-2"), false),
-            (at("b", 10, "GPU-1"), false),
-            (at("b", 11, "GPU-1"), true),
-            (at("b", 10, "GPU-2"), true),
-            (Circumstances { cards: BTreeSet::new(), ..at("b", 10, "GPU-1") }, false),
-        ] {
-            assert_eq!(confirms(&first, &again), expected, "{again:?}");
-        }
-    }
-}
+mod tests;

@@ -15,6 +15,7 @@ mod tests;
 
 use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use pipeline::acceptance::{Entry, Protocol, Step};
+use pipeline::baseline::BaselineId;
 use pipeline::comparison::Confidence;
 use store::{AcceptanceRow, AttemptId, ClaimId, NewAcceptance, Purpose, Store};
 
@@ -41,6 +42,8 @@ pub(crate) struct Aim<'a> {
     pub(crate) of_claim: Option<&'a ClaimId>,
     /// What the task's admission leaves open; only a claim says it.
     pub(crate) weaknesses: &'a [String],
+    /// What the claim was against that is reproduced.
+    pub(crate) against: Option<&'a BaselineId>,
 }
 
 /// The judge on this machine's cards; `None` where there are none.
@@ -75,6 +78,7 @@ pub(crate) async fn take(
         Some(row) => row,
         None => {
             let whole = tokio::task::block_in_place(|| measure.protocol(&cancel))?;
+            let whole = Protocol { claimed_against: aim.against.cloned(), ..whole };
             let protocol = match aim.purpose {
                 Purpose::Measurement => whole.shortened(),
                 Purpose::Claim | Purpose::Reproduction | Purpose::Recheck => whole,

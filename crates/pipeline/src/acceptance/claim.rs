@@ -1,12 +1,15 @@
 //! What a claim says: made from the entries of an acceptance that ended well.
 
+use super::alike::dims_of;
 use super::conclusion::{Against, CaseTime, Claim, LengthClass, compared_class};
 use super::notes::noted;
+use super::pilots::not_timed;
 use super::{
     Entry, Found, LengthError, Protocol, Subject, TrialsRecord, WeightedCase, WindowRecord,
 };
+use crate::hidden::Dims;
 
-pub(super) fn claim(protocol: &Protocol, entries: &[Entry], against: Against) -> Claim {
+pub(super) fn claimed(protocol: &Protocol, entries: &[Entry], against: Against) -> Claim {
     let baseline = Subject::Baseline(against.baseline.clone());
     let time = |case: &str, subject: &Subject| {
         mean_log(windows_of(entries, case, subject).filter_map(WindowRecord::median_ns)).exp()
@@ -19,6 +22,7 @@ pub(super) fn claim(protocol: &Protocol, entries: &[Entry], against: Against) ->
     let case = |case: &WeightedCase| CaseTime {
         case: case.case.clone(),
         weight: case.weight,
+        dims: shape_of(entries, &case.case),
         candidate_ns: time(&case.case, &Subject::Candidate),
         baseline_ns: time(&case.case, &baseline),
         candidate_mj: energy(&case.case, &Subject::Candidate),
@@ -26,24 +30,34 @@ pub(super) fn claim(protocol: &Protocol, entries: &[Entry], against: Against) ->
     };
     let mut notes = noted(entries);
     notes.extend(ungated(entries).map(str::to_owned));
+    let mut not_available = said(entries, &|found| match found {
+        Found::NotAvailable { why } => Some(why.clone()),
+        Found::Clean | Found::Fails { .. } | Found::Audits { .. } | Found::Notes { .. } => None,
+    });
+    not_available.extend(not_timed(protocol, entries));
     Claim {
         cases: protocol.cases.iter().map(case).collect(),
         class: compared_class(protocol, entries),
         lengths: lengths(entries),
-        deterministic: entries
-            .iter()
-            .all(|entry| !matches!(entry, Entry::Trials(record) if !record.deterministic)),
+        deterministic: is_deterministic(entries),
         scope: protocol.scope.clone(),
         over_framework: against.baseline.is_framework(),
         against,
         steady: steady(entries),
         weaknesses: protocol.weaknesses.clone(),
-        not_available: said(entries, &|found| match found {
-            Found::NotAvailable { why } => Some(why.clone()),
-            Found::Clean | Found::Fails { .. } | Found::Audits { .. } | Found::Notes { .. } => None,
-        }),
+        not_available,
         notes,
+        accepted: Vec::new(),
     }
+}
+
+pub(super) fn is_deterministic(entries: &[Entry]) -> bool {
+    entries.iter().all(|entry| !matches!(entry, Entry::Trials(record) if !record.deterministic))
+}
+
+/// The shape at which a case was timed, which is the same in all rounds.
+pub(super) fn shape_of(entries: &[Entry], case: &str) -> Dims {
+    windows_of(entries, case, &Subject::Candidate).map(dims_of).next().unwrap_or_default()
 }
 
 /// What must be said of rounds that no gate held.

@@ -1,14 +1,19 @@
 //! What the entries of an acceptance mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::claim::{claim, mean_log, ungated};
-use super::{Check, Entry, Found, Protocol, Scope, Subject, Timed, WindowRecord, joined, sequence};
+use super::alike::Conditions;
+use super::claim::{claimed, is_deterministic, mean_log, shape_of, ungated};
+use super::pilots::untold;
+use super::suspicions::{Raised, in_words, suspicions};
+use super::{
+    Entry, Found, Protocol, Scope, Subject, Timed, WeightedCase, WindowRecord, joined, sequence,
+};
 use crate::baseline::BaselineId;
-use crate::comparison::{Compared, Comparison, Interval, Suspicion, compare};
-use crate::limits::AUDITED_RATIO_MIN;
+use crate::comparison::{Compared, Comparison, Interval, compare};
+use crate::hidden::Dims;
 use crate::task::spec::Precision;
 use crate::verdict::{Reason, Verdict};
 
@@ -57,6 +62,10 @@ pub struct Against {
 pub struct CaseTime {
     pub case: String,
     pub weight: f64,
+    /// The shape that was timed, smaller than asked for where memory is; empty where it is not
+    /// known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dims: Dims,
     pub candidate_ns: f64,
     pub baseline_ns: f64,
     /// Energy of one call in millijoules, where the card's counter told; it decides nothing.
@@ -91,6 +100,9 @@ pub struct Claim {
     /// Why less can be told by the task than should be: wrong answers that would have passed too.
     #[serde(default)]
     pub weaknesses: Vec<String>,
+    /// What a person looked at and let pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<Raised>,
 }
 
 /// The class of a kernel at one accumulation length.
@@ -114,6 +126,39 @@ pub struct Conclusion {
     pub claim: Option<Claim>,
     /// Why there is no claim, in numbers, with the command that helps.
     pub cause: String,
+    /// Of a correct kernel, faster or not.
+    #[serde(default)]
+    pub kind: Option<Kind>,
+    /// What a person has to look at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raised: Vec<Raised>,
+}
+
+/// What a second look has to find too besides the times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kind {
+    /// The weaker of the declared and the measured precision class.
+    pub class: Precision,
+    pub deterministic: bool,
+    /// The shape at which each case was timed; empty where it is not known.
+    pub shapes: BTreeMap<String, Dims>,
+}
+
+impl Conclusion {
+    /// True where another try may say more: nothing could be told for noise. An interval that is
+    /// narrow and says nothing would only be tried until it is liked.
+    #[must_use]
+    pub fn is_worth_another_try(&self) -> bool {
+        let narrow = self.against.first().is_some_and(|fastest| fastest.interval.is_narrow());
+        self.verdict.is_correct()
+            && match self.comparison {
+                Some(Comparison::Noisy) => !narrow,
+                None => true,
+                Some(Comparison::Faster | Comparison::Same | Comparison::Slower) => false,
+                Some(Comparison::Suspect(_)) => false,
+            }
+    }
 }
 
 /// The rounds so far.
@@ -128,6 +173,8 @@ pub(super) struct Rounds {
     /// Log times of the candidate and of the baseline in each valid round.
     times: BTreeMap<BaselineId, Vec<[f64; 2]>>,
     void_reasons: Vec<String>,
+    /// What all valid rounds have in common.
+    conditions: Conditions,
 }
 
 /// The first entry that rejects the candidate.
@@ -182,8 +229,10 @@ pub(super) fn rounds(protocol: &Protocol, entries: &[Entry], joined: &[BaselineI
         logs: joined.iter().map(|baseline| (baseline.clone(), Vec::new())).collect(),
         times: BTreeMap::new(),
         void_reasons: Vec::new(),
+        conditions: Conditions::default(),
     };
-    for round in 1..=current {
+    let numbers: BTreeSet<u32> = windows().map(|record| record.round).collect();
+    for round in numbers {
         let of_round: Vec<_> = windows().filter(|record| record.round == round).collect();
         rounds.add(protocol, joined, &of_round);
     }
@@ -196,7 +245,8 @@ impl Rounds {
             Timed::Void(why) | Timed::NotAvailable(why) => Some(why.clone()),
             Timed::Measured { .. } | Timed::Failed(_) => None,
         });
-        if let Some(why) = void {
+        let mut conditions = self.conditions.clone();
+        if let Some(why) = void.or_else(|| conditions.meet(windows).err()) {
             self.void += 1;
             self.void_reasons.push(why);
             return;
@@ -209,6 +259,7 @@ impl Rounds {
                 return;
             }
         }
+        self.conditions = conditions.lasting();
         let candidate = weighted_log(protocol, windows, &Subject::Candidate);
         for baseline in joined {
             let subject = Subject::Baseline(baseline.clone());
@@ -234,33 +285,64 @@ fn weighted_log(protocol: &Protocol, windows: &[&WindowRecord], subject: &Subjec
 pub fn conclude(protocol: &Protocol, entries: &[Entry]) -> Conclusion {
     if let Some(verdict) = failure(entries) {
         let cause = format!("{verdict}: {}", verdict.detail);
-        return Conclusion { verdict, against: Vec::new(), comparison: None, claim: None, cause };
+        return Conclusion {
+            verdict,
+            against: Vec::new(),
+            comparison: None,
+            claim: None,
+            cause,
+            kind: None,
+            raised: Vec::new(),
+        };
+    }
+    let kind = Some(kind(protocol, entries));
+    let (verdict, claim) = (Verdict::correct(), None);
+    if let Some(cause) = untold(protocol, entries) {
+        let (against, comparison, raised) = (Vec::new(), Some(Comparison::Noisy), Vec::new());
+        return Conclusion { verdict, against, comparison, claim, cause, kind, raised };
     }
     let joined = joined(protocol, entries);
     let rounds = rounds(protocol, entries, &joined);
     let mut against: Vec<Against> =
         joined.iter().filter_map(|baseline| one(protocol, &rounds, baseline)).collect();
     against.sort_by(|a, b| a.baseline_ns.total_cmp(&b.baseline_ns));
-    let fastest = against.first().cloned();
-    let comparison = fastest.as_ref().map(|fastest| match suspicion(entries, fastest) {
-        Some((suspicion, _)) => Comparison::Suspect(suspicion),
+    let Some(fastest) = against.first().cloned() else {
+        let (cause, raised) = (cause(entries, &rounds, None, None), Vec::new());
+        return Conclusion { verdict, against, comparison: None, claim, cause, kind, raised };
+    };
+    let raised = suspicions(entries, &fastest);
+    let comparison = match raised.first() {
+        Some(raised) => Comparison::Suspect(raised.suspicion),
         None => fastest.comparison,
-    });
-    let cause = cause(entries, &rounds, fastest.as_ref(), comparison);
-    let claim = fastest
-        .filter(|_| comparison == Some(Comparison::Faster))
-        .map(|fastest| claim(protocol, entries, fastest));
-    Conclusion { verdict: Verdict::correct(), against, comparison, claim, cause }
+    };
+    let cause = cause(entries, &rounds, Some(&fastest), Some(comparison));
+    let claim = (comparison == Comparison::Faster).then(|| claimed(protocol, entries, fastest));
+    let comparison = Some(comparison);
+    Conclusion { verdict, against, comparison, claim, cause, kind, raised }
+}
+
+fn kind(protocol: &Protocol, entries: &[Entry]) -> Kind {
+    let shape = |case: &WeightedCase| (case.case.clone(), shape_of(entries, &case.case));
+    Kind {
+        class: compared_class(protocol, entries),
+        deterministic: is_deterministic(entries),
+        shapes: protocol.cases.iter().map(shape).collect(),
+    }
 }
 
 /// The claim of an acceptance that a person looked at and let pass; `None` where it is not faster.
 #[must_use]
 pub fn reviewed(protocol: &Protocol, entries: &[Entry], note: &str) -> Option<Claim> {
     let conclusion = conclude(protocol, entries);
-    let Some(Comparison::Suspect(suspicion)) = conclusion.comparison else { return None };
+    if conclusion.raised.is_empty() {
+        return None;
+    }
     let fastest = conclusion.against.first().filter(|it| it.comparison == Comparison::Faster)?;
-    let mut claim = claim(protocol, entries, fastest.clone());
-    claim.notes.push(format!("let pass by a person in spite of {suspicion:?}: {note}"));
+    let mut claim = claimed(protocol, entries, fastest.clone());
+    claim.notes.extend(conclusion.raised.iter().map(|Raised { suspicion, detail, .. }| {
+        format!("let pass by a person in spite of {suspicion:?} ({detail}): {note}")
+    }));
+    claim.accepted = conclusion.raised;
     Some(claim)
 }
 
@@ -276,37 +358,6 @@ fn one(protocol: &Protocol, rounds: &Rounds, baseline: &BaselineId) -> Option<Ag
     };
     let baseline = baseline.clone();
     Some(Against { baseline, comparison, interval, candidate_ns: mean(0), baseline_ns: mean(1) })
-}
-
-/// What a person has to look at before anything is claimed.
-fn suspicion(entries: &[Entry], fastest: &Against) -> Option<(Suspicion, String)> {
-    let of_entries = entries.iter().find_map(|entry| match entry {
-        Entry::Checked { check, found: Found::Audits { detail } } => {
-            Some((Suspicion::Audit, format!("{check:?}: {detail}")))
-        }
-        Entry::Window(WindowRecord {
-            subject: Subject::Candidate,
-            timed: Timed::Measured { suspicion, .. },
-            ..
-        }) => suspicion.clone(),
-        Entry::Checked { .. } | Entry::Window(_) => None,
-        Entry::Rebuilt { .. } | Entry::Trials(_) | Entry::Pilot(_) => None,
-    });
-    of_entries.or_else(|| {
-        let ratio = fastest.interval.ratio();
-        let why = "no sanitizer looked at it";
-        let unaudited = ratio > AUDITED_RATIO_MIN && !sanitized(entries);
-        unaudited.then(|| (Suspicion::Audit, format!("{ratio:.1} times faster, and {why}")))
-    })
-}
-
-/// True when a tool that watches every access found nothing.
-fn sanitized(entries: &[Entry]) -> bool {
-    entries.iter().any(|entry| match entry {
-        Entry::Checked { check: Check::Memcheck | Check::Simulator, found: Found::Clean } => true,
-        Entry::Checked { .. } | Entry::Rebuilt { .. } | Entry::Trials(_) => false,
-        Entry::Pilot(_) | Entry::Window(_) => false,
-    })
 }
 
 /// Why there is no claim, with the command that helps.
@@ -333,6 +384,9 @@ fn cause(
         Comparison::Faster => String::new(),
         Comparison::Same => format!("as fast within 3 %: {against}"),
         Comparison::Slower => format!("slower: {against}"),
+        Comparison::Noisy if interval.is_narrow() => {
+            format!("undecided: the interval lies across the border at 3 %: {against}")
+        }
         Comparison::Noisy => {
             let void = rounds.void_reasons.len();
             let half = 100.0 * interval.half_width.min(9.99);
@@ -344,13 +398,8 @@ fn cause(
                 first.unwrap_or_default()
             )
         }
-        Comparison::Suspect(kind) => {
-            let why = suspicion(entries, fastest).map(|(_, why)| why).unwrap_or_default();
-            let help = match kind {
-                Suspicion::Physics => "check the task's bytes and flops with task check --roofline",
-                Suspicion::Audit => "read the kernel; review has it until then",
-            };
-            format!("{why}; {help} ({against})")
+        Comparison::Suspect(_) => {
+            format!("{} ({against})", in_words(&suspicions(entries, fastest)))
         }
     }
 }

@@ -1,3 +1,5 @@
+mod rivals;
+
 use super::{
     Check, Entry, Found, LengthError, Protocol, Scope, Step, Subject, Timed, TrialsRecord,
     WeightedCase, WindowRecord, conclude, is_ungated, joined, next_step, reviewed,
@@ -36,6 +38,7 @@ fn protocol() -> Protocol {
         confidence: Confidence::P95,
         scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
         weaknesses: Vec::new(),
+        claimed_against: None,
     }
 }
 

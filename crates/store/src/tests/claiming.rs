@@ -37,6 +37,7 @@ fn protocol() -> Protocol {
         confidence: Confidence::P95,
         scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
         weaknesses: Vec::new(),
+        claimed_against: None,
     }
 }
 

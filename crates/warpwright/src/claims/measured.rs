@@ -30,7 +30,8 @@ pub(crate) async fn measure_best(
         }
         let subject = Subject::of_attempt(store, judge, &attempt).await?;
         let purpose = Purpose::Measurement;
-        let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses: &[] };
+        let aim =
+            Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses: &[], against: None };
         let effort = Effort { rounds_max: 1, confidence: Confidence::default() };
         let pace = Pace { interrupt: interrupt.clone(), deadline: None };
         let why = match take(store, judge, &subject, aim, effort, &pace).await {

@@ -47,6 +47,7 @@ fn protocol(baselines: Vec<BaselineId>) -> Protocol {
         confidence: Confidence::P95,
         scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
         weaknesses: Vec::new(),
+        claimed_against: None,
     }
 }
 
@@ -311,10 +312,16 @@ async fn an_open_acceptance_goes_on_whichever_attempt_had_the_program() {
         (&measured, &own, None, "nvrtc", true),
         (&measured, &other, None, "nvrtc", false),
     ] {
-        let aim = Aim { attempt, purpose: row.purpose, of_claim, weaknesses: &[] };
+        let aim = Aim { attempt, purpose: row.purpose, of_claim, weaknesses: &[], against: None };
         assert_eq!(goes_on(row, aim, toolchain), expected, "{attempt} {of_claim:?} {toolchain}");
     }
-    let aim = Aim { attempt: &own, purpose: Purpose::Recheck, of_claim: None, weaknesses: &[] };
+    let aim = Aim {
+        attempt: &own,
+        purpose: Purpose::Recheck,
+        of_claim: None,
+        weaknesses: &[],
+        against: None,
+    };
     assert!(!goes_on(&open, aim, "nvrtc"));
 }
 

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use agent::Interrupt;
 use judge::Judge;
-use pipeline::comparison::{Comparison, Confidence};
+use pipeline::acceptance::Conclusion;
+use pipeline::comparison::Confidence;
 use pipeline::limits::ROUNDS_MAX;
 use store::{AcceptanceRow, AttemptRow, Ended, Purpose, Store};
 
@@ -150,7 +151,7 @@ async fn one(
     let loaded = wiring::parse_task(store.task_files(&attempt.task_hash).await?)?;
     let weaknesses = &admission::weaknesses(store, judge, &loaded).await?;
     let purpose = Purpose::Claim;
-    let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses };
+    let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses, against: None };
     let effort = effort.effort();
     let (row, carried) = claims::take(store, judge, &subject, aim, effort, pace).await?;
     Ok(told(store, &row, &carried).await?.with("task", name.as_str()))
@@ -164,9 +165,7 @@ async fn known(store: &Store, subject: &Subject) -> anyhow::Result<Option<Outcom
         .filter(|row| row.purpose == Purpose::Claim && row.conclusion.is_some())
         .collect();
     let Some(last) = ended.last() else { return Ok(None) };
-    let noisy = last.conclusion.as_ref().is_some_and(|it| {
-        it.verdict.is_correct() && matches!(it.comparison, Some(Comparison::Noisy) | None)
-    });
+    let noisy = last.conclusion.as_ref().is_some_and(Conclusion::is_worth_another_try);
     let today = ended.iter().filter(|row| row.started_us > store.now_us() - DAY_US).count();
     if noisy && today < TRIES_A_DAY_MAX {
         return Ok(None);

@@ -91,6 +91,7 @@ async fn again(
         purpose: Purpose::Recheck,
         of_claim: Some(&claim.id),
         weaknesses: &[],
+        against: None,
     };
     let effort = args.effort.effort();
     let _lock = store.lock_program(&subject.eval_key, aim.purpose)?;

@@ -143,7 +143,9 @@ impl Measuring<'_> {
             Some(attempt) => attempt,
             None => store_attempt(self.store, self.judge, self.bundle, self.subject).await?,
         };
-        let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses: &weaknesses };
+        let against = Some(&self.bundle.manifest.claim.against.baseline);
+        let (of_claim, weaknesses) = (None, &weaknesses[..]);
+        let aim = Aim { attempt: &attempt.id, purpose, of_claim, weaknesses, against };
         let protocol = &self.bundle.manifest.protocol;
         let effort = Effort { rounds_max: protocol.rounds_max, confidence: protocol.confidence };
         let pace = accept::pace(args.deadline);
@@ -405,7 +407,7 @@ mod tests {
     #[test]
     fn a_weakness_that_the_claim_keeps_silent_about_is_named_so() {
         let [said, unsaid] = ["rounded to bf16", "no infinities"].map(str::to_owned);
-        let lines = weakness_lines(&[said.clone()], &[said.clone(), unsaid]);
+        let lines = weakness_lines(std::slice::from_ref(&said), &[said.clone(), unsaid]);
         let expected = [
             "weak task, found here: rounded to bf16",
             "weak task, found here, and the claim does not say so: no infinities",

@@ -40,6 +40,7 @@ fn protocol() -> Protocol {
         confidence: Confidence::P95,
         scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
         weaknesses: vec![WEAKNESS.to_owned()],
+        claimed_against: None,
     }
 }
 
