@@ -328,6 +328,57 @@ async fn what_was_measured_cannot_be_changed_through_sql() {
     }
 }
 
+/// What somebody does to a ledger, and what the misfit is called.
+const TAMPERED: &[(&str, &str)] = &[
+    ("UPDATE window SET median_ns = 1 WHERE entry_position = 5", "window of entry 5"),
+    ("UPDATE window SET samples = x'00' WHERE entry_position = 6", "window of entry 6"),
+    ("DELETE FROM window WHERE entry_position = 7", "window of entry 7"),
+    (
+        "UPDATE acceptance_entry SET entry = (SELECT entry FROM acceptance_entry
+      WHERE position = 4) WHERE position = 5",
+        "`entry`",
+    ),
+    (
+        "DELETE FROM window WHERE entry_position = 31; DELETE FROM acceptance_entry
+      WHERE position = 31",
+        "missing",
+    ),
+    ("UPDATE acceptance SET judge_hash = 'x'", "`judge`"),
+    ("UPDATE device SET model = 'A100'", "device"),
+    ("UPDATE device SET sheet = '{}'", "device"),
+    ("UPDATE acceptance_seed SET seed = 'x'", "seed"),
+    ("UPDATE claim SET baseline = 'x'", "`baseline`"),
+    ("UPDATE acceptance SET started_us = 1", "`started_us`"),
+    ("UPDATE claim SET baseline = CAST(x'ff' AS TEXT)", "does not read"),
+    ("UPDATE claim SET interval = '{}'", "`interval`"),
+    ("UPDATE claim SET baseline_set = 'native'", "`baseline_set`"),
+    ("UPDATE claim SET why = 'x'", "`why`"),
+    ("UPDATE claim SET state = 'confirmed'", "is confirmed"),
+    ("UPDATE baseline SET record = (SELECT claim FROM claim)", "a pilot does not read back"),
+    ("UPDATE baseline SET \"case\" = 'small'", "the pilot of PyTorch eager on `small`"),
+    ("UPDATE baseline SET baseline = 'torch.compile'", "the pilot of torch.compile"),
+    ("UPDATE baseline SET framework = 'torch 3'", "the pilot of"),
+    ("UPDATE baseline SET device_model = 'A100'", "the pilot of"),
+    ("UPDATE baseline SET judge_hash = 'x'", "the pilot of"),
+    ("UPDATE build SET ptx = NULL", "`ptx`"),
+    ("UPDATE evaluation SET kind = 'Wrong', reason = 'MISMATCH'", "`verdict`"),
+    ("UPDATE attempt SET detail = 'x'", "`verdict`"),
+    ("UPDATE call SET cost_nusd = 1", "`cost_nusd`"),
+    ("UPDATE candidate SET source = plan", "`source`"),
+    ("UPDATE artifact SET bytes = x'00' WHERE hash = (SELECT ptx FROM build)", "artifact"),
+    (
+        "UPDATE artifact SET bytes = zeroblob(length(bytes))
+      WHERE hash = (SELECT conclusion FROM acceptance)",
+        "artifact",
+    ),
+    ("UPDATE event SET body = 'x' WHERE seq = 9", "event 9"),
+    (
+        "INSERT INTO review SELECT id, 'AUDIT', 'x', NULL, NULL, 0, NULL, 'x'
+      FROM acceptance",
+        "review_opened",
+    ),
+];
+
 #[tokio::test]
 async fn verifying_names_the_first_thing_that_does_not_fit() {
     const UNLOCK: &str = "DROP TRIGGER window_keeps_its_rows; DROP TRIGGER window_loses_no_rows;
@@ -336,55 +387,7 @@ async fn verifying_names_the_first_thing_that_does_not_fit() {
         PRAGMA foreign_keys = OFF;";
     let untouched = claimed().await.ledger;
     assert!(untouched.store.verify_run(&untouched.run).await.unwrap().is_ok());
-    for (tampering, word) in [
-        ("UPDATE window SET median_ns = 1 WHERE entry_position = 5", "window of entry 5"),
-        ("UPDATE window SET samples = x'00' WHERE entry_position = 6", "window of entry 6"),
-        ("DELETE FROM window WHERE entry_position = 7", "window of entry 7"),
-        (
-            "UPDATE acceptance_entry SET entry = (SELECT entry FROM acceptance_entry
-          WHERE position = 4) WHERE position = 5",
-            "`entry`",
-        ),
-        (
-            "DELETE FROM window WHERE entry_position = 31; DELETE FROM acceptance_entry
-          WHERE position = 31",
-            "missing",
-        ),
-        ("UPDATE acceptance SET judge_hash = 'x'", "`judge`"),
-        ("UPDATE device SET model = 'A100'", "device"),
-        ("UPDATE device SET sheet = '{}'", "device"),
-        ("UPDATE acceptance_seed SET seed = 'x'", "seed"),
-        ("UPDATE claim SET baseline = 'x'", "`baseline`"),
-        ("UPDATE acceptance SET started_us = 1", "`started_us`"),
-        ("UPDATE claim SET baseline = CAST(x'ff' AS TEXT)", "does not read"),
-        ("UPDATE claim SET interval = '{}'", "`interval`"),
-        ("UPDATE claim SET baseline_set = 'native'", "`baseline_set`"),
-        ("UPDATE claim SET why = 'x'", "`why`"),
-        ("UPDATE claim SET state = 'confirmed'", "is confirmed"),
-        ("UPDATE baseline SET record = (SELECT claim FROM claim)", "a pilot does not read back"),
-        ("UPDATE baseline SET \"case\" = 'small'", "the pilot of PyTorch eager on `small`"),
-        ("UPDATE baseline SET baseline = 'torch.compile'", "the pilot of torch.compile"),
-        ("UPDATE baseline SET framework = 'torch 3'", "the pilot of"),
-        ("UPDATE baseline SET device_model = 'A100'", "the pilot of"),
-        ("UPDATE baseline SET judge_hash = 'x'", "the pilot of"),
-        ("UPDATE build SET ptx = NULL", "`ptx`"),
-        ("UPDATE evaluation SET kind = 'Wrong', reason = 'MISMATCH'", "`verdict`"),
-        ("UPDATE attempt SET detail = 'x'", "`verdict`"),
-        ("UPDATE call SET cost_nusd = 1", "`cost_nusd`"),
-        ("UPDATE candidate SET source = plan", "`source`"),
-        ("UPDATE artifact SET bytes = x'00' WHERE hash = (SELECT ptx FROM build)", "artifact"),
-        (
-            "UPDATE artifact SET bytes = zeroblob(length(bytes))
-          WHERE hash = (SELECT conclusion FROM acceptance)",
-            "artifact",
-        ),
-        ("UPDATE event SET body = 'x' WHERE seq = 9", "event 9"),
-        (
-            "INSERT INTO review SELECT id, 'AUDIT', 'x', NULL, NULL, 0, NULL, 'x'
-          FROM acceptance",
-            "review_opened",
-        ),
-    ] {
+    for (tampering, word) in TAMPERED {
         let ledger = claimed().await.ledger;
         ledger.sql(&format!("{UNLOCK} {tampering}")).await.unwrap();
         let found = ledger.store.verify_run(&ledger.run).await.unwrap().unwrap_err();

@@ -54,8 +54,7 @@ pub(crate) async fn carry(
         if pace.interrupt.was_requested() {
             return Ok(Carried::Interrupted(left));
         }
-        // Going by the longest step of this call. Its first one always begins before the deadline:
-        // a call that is too short for the worst case would otherwise never come further.
+        // Going by the longest so far: the first begins, or a short call would come no further.
         if pace.deadline.is_some_and(|end| Instant::now() + longest >= end) {
             return Ok(Carried::Deadline(left));
         }

@@ -79,12 +79,7 @@ async fn again(
     let attempt = store.attempt(&claim.attempt_id).await?;
     let subject = match Subject::of_attempt(store, judge, &attempt).await {
         Ok(subject) => subject,
-        Err(error) => {
-            let found = unbuilt(error)?;
-            let (outcome, detail) = in_words(&found);
-            terminal::line(&format!("{}: {detail}", words::outcome_in_words(outcome)));
-            return Ok(Looked::Found(found));
-        }
+        Err(error) => return Ok(Looked::Found(told(unbuilt(error)?))),
     };
     let aim = Aim {
         attempt: &attempt.id,
@@ -110,8 +105,14 @@ async fn again(
         becomes: None,
     };
     store.record_check(&new).await?;
+    Ok(Looked::Found(told(found)))
+}
+
+/// Prints what a claim came to.
+fn told(found: Recheck) -> Recheck {
+    let (outcome, detail) = in_words(&found);
     terminal::line(&format!("{}: {detail}", words::outcome_in_words(outcome)));
-    Ok(Looked::Found(found))
+    found
 }
 
 /// A claim whose kernel is none any more, under today's compiler; other trouble is the machine's,
