@@ -103,12 +103,7 @@ impl Judge {
                 Ok(Entry::Rebuilt { same })
             }
             Step::Trials(index) => {
-                let group = protocol.groups.get(*index);
-                let group = group.ok_or_else(|| JudgeError::Child {
-                    child: "accept",
-                    why: format!("the protocol has no group of trials with number {index}"),
-                })?;
-                self.trials_entry(evaluation, group, cancel)
+                self.trials_entry(evaluation, group_at(protocol, *index)?, cancel)
             }
             Step::Check(check) => {
                 let found = self.check(evaluation, *check, entries, cancel)?;
@@ -206,6 +201,14 @@ impl Judge {
             other => other,
         }
     }
+}
+
+fn group_at(protocol: &Protocol, index: usize) -> Result<&str, JudgeError> {
+    let group = protocol.groups.get(index).map(String::as_str);
+    group.ok_or_else(|| JudgeError::Child {
+        child: "accept",
+        why: format!("the protocol has no group of trials with number {index}"),
+    })
 }
 
 /// Which window of which round.
