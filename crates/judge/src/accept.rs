@@ -103,11 +103,7 @@ impl Judge {
                 Ok(Entry::Rebuilt { same })
             }
             Step::Trials(index) => {
-                let group = protocol.groups.get(*index).ok_or_else(|| JudgeError::Child {
-                    child: "accept",
-                    why: format!("there is no group {index} of trials"),
-                })?;
-                self.trials_entry(evaluation, group, cancel)
+                self.trials_entry(evaluation, group_at(protocol, *index)?, cancel)
             }
             Step::Check(check) => {
                 let found = self.check(evaluation, *check, entries, cancel)?;
@@ -220,6 +216,14 @@ fn conclusive(group: Group) -> Result<Group, JudgeError> {
     }
     let why = format!("{}: {}", group.verdict, group.verdict.detail);
     Err(JudgeError::Child { child: "candidate", why })
+}
+
+fn group_at(protocol: &Protocol, index: usize) -> Result<&str, JudgeError> {
+    let group = protocol.groups.get(index).map(String::as_str);
+    group.ok_or_else(|| JudgeError::Child {
+        child: "accept",
+        why: format!("the protocol has no group of trials with number {index}"),
+    })
 }
 
 /// Which window of which round.

@@ -10,6 +10,7 @@ mod conclusion;
 mod measurement;
 mod notes;
 mod pilots;
+mod rounds;
 mod scope;
 mod suspicions;
 #[cfg(test)]
@@ -338,7 +339,7 @@ fn next_window(protocol: &Protocol, entries: &[Entry]) -> Step {
     if joined.is_empty() || untold || protocol.cases.is_empty() {
         return Step::Done;
     }
-    let rounds = conclusion::rounds(protocol, entries, &joined);
+    let rounds = rounds::rounds(protocol, entries, &joined);
     let sequence = sequence(&joined);
     if let Some((case, position)) = rounds.open {
         let subject = sequence[position as usize % sequence.len()].clone();

@@ -112,6 +112,12 @@ pub fn reproduced(
         let why = format!("too noisy here: {interval} against {baseline}");
         return Reproduction::NotComparable(why);
     }
+    within(claim, same)
+}
+
+/// Holds the second interval against the claimed one.
+fn within(claim: &Claim, same: &Against) -> Reproduction {
+    let failed = Reproduction::NotReproduced;
     let (before, found) = (claim.against.interval, same.interval);
     if found.low() <= 1.0 {
         return failed(format!("no longer faster: {}", found.describe()));

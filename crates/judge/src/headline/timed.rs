@@ -59,9 +59,9 @@ impl Judge {
         kind: WindowKind,
         cancel: &CancelFlag,
     ) -> Result<Headline<'a>, JudgeError> {
-        let spec = &evaluation.task.spec;
+        let (task, spec) = (evaluation.task, &evaluation.task.spec);
         let broken = |why: String| JudgeError::Reference { task: spec.name.clone(), why };
-        let FittedCase { case, fitted } = match self.fitted_case(evaluation.task, case, cancel)? {
+        let FittedCase { case, fitted } = match self.fitted_case(task, case, cancel)? {
             Ok(found) => found,
             Err(why) => return Ok(Headline::Untimed(why)),
         };
@@ -78,18 +78,17 @@ impl Judge {
             Err(why) => return Ok(Headline::Untimed(why)),
         };
         let content = |distribution| {
-            let (task, dims) = (evaluation.task, &case.dims);
             let data = if !kind.is_compared() {
                 uncompared(task, &case, distribution, &master)?
             } else if room.fitted.is_in_tiles() {
                 self.inputs_alone(task, &case, distribution, &master)?
             } else {
-                self.case_data(task, dims, distribution, &master, cancel)?
+                self.case_data(task, &case.dims, distribution, &master, cancel)?
             };
             Ok::<_, JudgeError>((distribution, data))
         };
-        let [first, second] = self.search_pair(evaluation);
-        let contents = [content(first)?, content(second)?];
+        let [first, second] = self.search_pair(evaluation).map(content);
+        let contents = [first?, second?];
         let Room { window, slots, slot_bytes, fitted } = room;
         Ok(Headline::Timed(Box::new(TimedHeadline {
             case,

@@ -89,7 +89,8 @@ pub(super) fn not_timed(protocol: &Protocol, entries: &[Entry]) -> Vec<String> {
 }
 
 /// The baselines that enter the rounds: the fastest that counts for the class, by the pilot, and
-/// every other within 5 % of it, and the one of a claim that is looked at again. Empty where none could be timed.
+/// every other within 5 % of it, and the one of a claim that is looked at again. Empty where none
+/// could be timed.
 #[must_use]
 pub fn joined(protocol: &Protocol, entries: &[Entry]) -> Vec<BaselineId> {
     let time = |baseline: &BaselineId| -> Option<f64> {

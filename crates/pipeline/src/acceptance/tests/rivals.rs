@@ -116,71 +116,40 @@ fn conditioned(entry: &mut Entry, uuid: &str, driver: &str, rows: i64, torch: &s
 
 #[test]
 fn a_round_of_unlike_windows_is_void() {
-    type Place = (u32, u32);
-    type Spoil<'a> = &'a dyn Fn(Place, &mut Entry);
-    let first = ("GPU-1", "580", 64, "2.9");
-    let spoils: [(Spoil<'_>, Option<&str>); 5] = [
-        // Another card in the middle of round 2; another for all of it is none.
-        (
-            &|at, it| {
-                if at == (2, 1) {
-                    conditioned(it, "GPU-2", "580", 64, "2.9")
-                }
-            },
-            Some("card"),
-        ),
-        (
-            &|at, it| {
-                if at.0 == 2 {
-                    conditioned(it, "GPU-2", "580", 64, "2.9")
-                }
-            },
-            None,
-        ),
-        (
-            &|at, it| {
-                if at.0 == 2 {
-                    conditioned(it, "GPU-1", "581", 64, "2.9")
-                }
-            },
-            Some("driver"),
-        ),
-        (
-            &|at, it| {
-                if at.0 == 2 {
-                    conditioned(it, "GPU-1", "580", 32, "2.9")
-                }
-            },
-            Some("shape"),
-        ),
-        (
-            &|at, it| {
-                if at.0 == 2 {
-                    conditioned(it, "GPU-1", "580", 64, "2.8")
-                }
-            },
-            Some("versions"),
-        ),
-    ];
-    for (spoil, word) in spoils {
+    // Another card in the middle of round 2 is one thing; another for all of it is none.
+    for (middle, other, word) in [
+        (true, ("GPU-2", "580", 64, "2.9"), Some("card")),
+        (false, ("GPU-2", "580", 64, "2.9"), None),
+        (false, ("GPU-1", "581", 64, "2.9"), Some("driver")),
+        (false, ("GPU-1", "580", 32, "2.9"), Some("shape")),
+        (false, ("GPU-1", "580", 64, "2.8"), Some("versions")),
+    ] {
         let entries = play(&protocol(), 800.0, &|_, entry| {
             let Entry::Window(record) = &entry else { return };
-            let place = (record.round, record.position);
-            conditioned(entry, first.0, first.1, first.2, first.3);
-            spoil(place, entry);
+            let spoilt = record.round == 2 && (!middle || record.position == 1);
+            let (uuid, driver, rows, torch) =
+                if spoilt { other } else { ("GPU-1", "580", 64, "2.9") };
+            conditioned(entry, uuid, driver, rows, torch);
         });
         let rounds = 7 + u32::from(word.is_some());
         let last = windows(&entries).iter().map(|record| record.round).max();
         assert_eq!(last, Some(rounds), "{word:?}");
-        let conclusion = conclude(&protocol(), &entries);
-        let claim = conclusion.claim.unwrap();
-        assert_eq!(claim.against.interval.rounds, 7);
-        assert_eq!(claim.cases[0].dims, [("rows".to_owned(), 64)].into());
-        assert_eq!(conclusion.kind.unwrap().shapes["small"], claim.cases[1].dims);
+        is_of_seven_rounds_at_the_first_shape(&entries);
     }
-    // And where no round is of a kind, it says why.
+}
+
+fn is_of_seven_rounds_at_the_first_shape(entries: &[Entry]) {
+    let conclusion = conclude(&protocol(), entries);
+    let claim = conclusion.claim.unwrap();
+    assert_eq!(claim.against.interval.rounds, 7);
+    assert_eq!(claim.cases[0].dims, [("rows".to_owned(), 64)].into());
+    assert_eq!(conclusion.kind.unwrap().shapes["small"], claim.cases[1].dims);
+}
+
+#[test]
+fn where_no_round_is_of_a_kind_it_says_why() {
     let entries = play(&protocol(), 800.0, &|index, entry| {
-        conditioned(entry, ["GPU-1", "GPU-2"][index % 2], first.1, first.2, first.3);
+        conditioned(entry, ["GPU-1", "GPU-2"][index % 2], "580", 64, "2.9");
     });
     let conclusion = conclude(&protocol(), &entries);
     let wanted = "the card changed from GPU-";
@@ -223,4 +192,12 @@ fn every_suspicion_is_told_and_accepted_by_name() {
         assert!(conclusion.cause.contains(word), "{}", conclusion.cause);
         assert!(claim.notes[at].contains(word) && claim.notes[at].contains("read it"));
     }
+}
+
+#[test]
+fn without_a_baseline_there_is_nothing_to_claim() {
+    let protocol = Protocol { baselines: Vec::new(), ..protocol() };
+    let conclusion = conclude(&protocol, &play(&protocol, 800.0, &|_, _| {}));
+    assert!(conclusion.verdict.is_correct() && conclusion.comparison.is_none());
+    assert!(conclusion.claim.is_none() && conclusion.cause.contains("no baseline"));
 }

@@ -20,7 +20,7 @@ fn a_refused_task_is_bad_input_and_other_trouble_stays_what_it_is() {
 #[test]
 fn a_weakness_that_the_claim_keeps_silent_about_is_named_so() {
     let [said, unsaid] = ["rounded to bf16", "no infinities"].map(str::to_owned);
-    let lines = weakness_lines(&[said.clone()], &[said.clone(), unsaid]);
+    let lines = weakness_lines(std::slice::from_ref(&said), &[said.clone(), unsaid]);
     let expected = [
         "weak task, found here: rounded to bf16",
         "weak task, found here, and the claim does not say so: no infinities",
