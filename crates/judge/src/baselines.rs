@@ -199,8 +199,14 @@ impl Judge {
                 window.versions = report.versions.into_iter().collect();
                 void.map_or(Ok(report.window), Err)
             }
-            ChildEnd::TimedOut => Err(format!("it was not done after {BASELINE_DEADLINE:?}")),
-            ChildEnd::Crashed(why) | ChildEnd::Broken(why) | ChildEnd::Killed(why) => Err(why),
+            // A framework that does not come to its end here would not the next time either.
+            ChildEnd::TimedOut => {
+                let why = format!("it was not done after {BASELINE_DEADLINE:?}");
+                return Err(JudgeError::NotAvailable(why));
+            }
+            ChildEnd::Crashed(why) | ChildEnd::Broken(why) | ChildEnd::Killed(why) => {
+                return Err(JudgeError::NotAvailable(why));
+            }
         };
         Ok(Performed { window, sheet })
     }
