@@ -52,6 +52,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     })?;
     parts.run("clippy", 15, |deadline| {
         let mut arguments = vec!["clippy", "--workspace", "--all-targets"];
+        // What only such programs hold is compiled nowhere else.
+        arguments.extend(["--features", "warpwright/judge-mutation"]);
         arguments.extend(PROFILE);
         arguments.extend(["--", "-D", "warnings"]);
         component(root, &arguments, "clippy", deadline)
