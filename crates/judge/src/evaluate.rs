@@ -23,6 +23,7 @@ use sandbox::wire::{RunReport, WindowResult};
 
 use crate::decide::{case_report, case_reports, forgiven, verdict_of};
 use crate::headline::{Concluded, Headline};
+use crate::lengths::name_rounding;
 use crate::trials::Trial;
 use crate::{Build, Judge, JudgeError, RunSeed};
 
@@ -123,6 +124,7 @@ impl Judge {
         let compared = part("compare", started);
         let of_window = checks.split_off_window(trials, &run);
         found.cases = case_reports(trials, run.runs, checks.checks);
+        name_rounding(evaluation, &mut found.cases);
         let concluded = match (headline, &run.sample, &run.window) {
             (Headline::Counted(Some(counted)), Some(sample), _) => {
                 self.counted(evaluation, counted, sample)

@@ -22,6 +22,7 @@ use crate::compared::Checks;
 use crate::decide::{case_report, case_reports, forgiven};
 use crate::evaluate::Evaluation;
 use crate::headline::Headline;
+use crate::lengths::name_rounding;
 use crate::limits::SPREAD_SHARE_MAX;
 use crate::trials::{Trial, TrialSpec};
 use crate::{Judge, JudgeError};
@@ -192,6 +193,7 @@ impl Judge {
         let completed = report.runs.iter().filter(|it| it.end == RunEnd::Completed).count();
         let spreads = spreads_of(&trials[..completed.min(trials.len())], &checks.spreads);
         let mut cases = case_reports(trials, report.runs, checks.checks);
+        name_rounding(evaluation, &mut cases);
         if !self.config.policy.has(Defence::H) {
             forgiven(&mut cases);
         }

@@ -1,9 +1,13 @@
 //! The precision class of a kernel at several accumulation lengths.
 
+use pipeline::build::BuildFacts;
+use pipeline::check::OutputCheck;
 use pipeline::defence::Defence;
 use pipeline::inputs::MasterSeed;
 use pipeline::lengths::lengths;
+use pipeline::report::{CaseReport, CaseStatus};
 use pipeline::task::spec::{Case, Place, Precision};
+use pipeline::verdict::Reason;
 use sandbox::CancelFlag;
 
 use crate::evaluate::Evaluation;
@@ -75,14 +79,101 @@ impl Judge {
         &self,
         evaluation: &Evaluation<'_>,
     ) -> Result<Vec<i64>, JudgeError> {
-        let facts = self.facts_of(evaluation)?;
-        let spec = &evaluation.task.spec;
-        let rounds = |name: &String| ROUNDING_TYPES.iter().any(|kind| name.contains(kind));
-        let wide = spec.inputs.iter().any(|it| it.dtype.is_float() && it.dtype.bits() > 16);
-        let promised = evaluation.candidate.plan.precision <= Precision::Fp32;
-        if !(wide && promised && facts.mma_types.iter().any(rounds)) {
+        if doubted_types(evaluation, self.facts_of(evaluation)?).is_empty() {
             return Ok(Vec::new());
         }
         Ok(self.length_cases(evaluation).into_iter().map(|(length, _)| length).collect())
+    }
+}
+
+/// Names the class where a plan promises fp32, its program has instructions that round operands,
+/// and rounding explains what is wrong.
+pub(crate) fn name_rounding(evaluation: &Evaluation<'_>, cases: &mut [CaseReport]) {
+    let facts = evaluation.build.facts.as_ref();
+    renamed(&facts.map_or_else(Vec::new, |facts| doubted_types(evaluation, facts)), cases);
+}
+
+fn renamed(types: &[&str], cases: &mut [CaseReport]) {
+    if types.is_empty() {
+        return;
+    }
+    for case in cases {
+        let CaseStatus::Failed { reason, detail } = &mut case.status else { continue };
+        let mut failed = case.checks.iter().filter(|check| check.failure.is_some());
+        if *reason == Reason::Mismatch && failed.clone().all(OutputCheck::is_like_rounding) {
+            *reason = Reason::Precision;
+            let error = failed.next().map_or(0.0, |check| check.norm_error);
+            let types = types.join(", ");
+            *detail += &format!(
+                "; its matrix instructions round operands ({types}), which explains such errors: \
+                 norm-wise {error:.1e}"
+            );
+        }
+    }
+}
+
+/// Operand types that round what was stored in fp32, where the plan promises fp32.
+fn doubted_types<'a>(evaluation: &Evaluation<'_>, facts: &'a BuildFacts) -> Vec<&'a str> {
+    let rounds = |name: &&String| ROUNDING_TYPES.iter().any(|kind| name.contains(kind));
+    let inputs = &evaluation.task.spec.inputs;
+    let wide = inputs.iter().any(|it| it.dtype.is_float() && it.dtype.bits() > 16);
+    if !wide || evaluation.candidate.plan.precision > Precision::Fp32 {
+        return Vec::new();
+    }
+    facts.mma_types.iter().filter(rounds).map(String::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pipeline::check::OutputCheck;
+    use pipeline::inputs::Distribution;
+    use pipeline::report::{CaseReport, CaseStatus};
+    use pipeline::verdict::Reason;
+
+    use super::renamed;
+
+    fn case(norm_error: f64, unwritten: u64) -> CaseReport {
+        let check = OutputCheck {
+            output: "c".to_owned(),
+            elements: 1961,
+            compared: 1961,
+            wrong: 1891,
+            unwritten,
+            nonfinite: 0,
+            first: Vec::new(),
+            worst_ratio: 65.7,
+            norm_error,
+            norm_limit: 1e-5,
+            worst_part_error: norm_error,
+            pattern: String::new(),
+            failure: Some(Reason::Mismatch),
+        };
+        CaseReport {
+            case: "ragged".to_owned(),
+            dims: BTreeMap::new(),
+            distribution: Distribution::D1,
+            status: CaseStatus::Failed { reason: Reason::Mismatch, detail: "far".to_owned() },
+            checks: vec![check],
+            counters: None,
+            findings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn errors_of_rounding_are_called_so_and_no_others() {
+        for (norm_error, unwritten, types, reason) in [
+            (2.9e-4, 0, vec!["tf32"], Reason::Precision),
+            (2.9e-4, 0, vec![], Reason::Mismatch),
+            (2.9e-4, 1, vec!["tf32"], Reason::Mismatch),
+            (0.3, 0, vec!["tf32"], Reason::Mismatch),
+        ] {
+            let mut cases = [case(norm_error, unwritten)];
+            renamed(&types, &mut cases);
+            let CaseStatus::Failed { reason: found, detail } = &cases[0].status else { panic!() };
+            assert_eq!(*found, reason, "{norm_error} {unwritten} {types:?}");
+            assert_eq!(detail.contains("(tf32)"), reason == Reason::Precision, "{detail}");
+        }
     }
 }

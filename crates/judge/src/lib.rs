@@ -56,7 +56,7 @@ pub use calibrate::Calibrated;
 pub use error::JudgeError;
 pub use evaluate::{Evaluation, Judgement};
 pub use evaluator::{Evaluator, Job, JobPoll, JobStage, JobTicket};
-pub use gpu::GpuConfig;
+pub use gpu::{GpuConfig, free_card};
 pub use hardware::{Probing, find_gpus};
 pub use input_digest::input_digest;
 pub use memory::MemoryCaps;

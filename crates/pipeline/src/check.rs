@@ -14,7 +14,7 @@ use self::block::{BLOCK, Block, finite};
 use self::tally::{Element, Tally};
 use crate::dtype::Dtype;
 use crate::inputs::Poison;
-use crate::limits::CHECK_PART_ELEMENTS;
+use crate::limits::{CHECK_PART_ELEMENTS, ROUNDED_NORM_MAX, ROUNDED_RATIO_MAX};
 use crate::task::spec::Compare;
 use crate::verdict::Reason;
 
@@ -74,6 +74,20 @@ pub struct OutputCheck {
     pub pattern: String,
     /// `None` when the output passed.
     pub failure: Option<Reason>,
+}
+
+impl OutputCheck {
+    /// True where what is wrong may be no more than operands that were rounded: to TF32 or to 16
+    /// bits. A wrong element in a large output may look so too.
+    #[must_use]
+    pub fn is_like_rounding(&self) -> bool {
+        self.failure == Some(Reason::Mismatch)
+            && self.compared == self.elements
+            && self.unwritten == 0
+            && self.nonfinite == 0
+            && self.norm_error <= ROUNDED_NORM_MAX
+            && self.worst_ratio <= ROUNDED_RATIO_MAX
+    }
 }
 
 /// A wrong element, as text: values may be NaN.

@@ -53,6 +53,10 @@ pub const NORM_ELEMENTS_MIN: u64 = 1024;
 /// Share of the elements' tolerances that the norm-wise error may reach where it is not what tells
 /// classes apart.
 pub(crate) const NORM_TOLERANCE_SHARE: f64 = 0.25;
+/// Norm-wise error that operands rounded to bf16 give at most, and the largest error of an element
+/// in tolerances of fp32: 2^-8 over 2^-24.
+pub(crate) const ROUNDED_NORM_MAX: f64 = 6e-3;
+pub(crate) const ROUNDED_RATIO_MAX: f64 = 65_536.0;
 /// Declared fast algorithms: how far an element may be off beside the largest bound of its output,
 /// 64 where the direct product has 4, and the norm-wise limit.
 pub(crate) const FAST_ALGORITHM_BOUND: f64 = 16.0;

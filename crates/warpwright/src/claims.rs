@@ -46,12 +46,14 @@ pub(crate) struct Aim<'a> {
     pub(crate) against: Option<&'a BaselineId>,
 }
 
-/// The judge on this machine's cards; `None` where there are none.
+/// The judge on one of this machine's cards, so that a round's windows have the same one; `None`
+/// where there are none.
 pub(crate) fn gpu_judge(places: &crate::settings::Places) -> anyhow::Result<Option<Judge>> {
     let Some(sheets) = gpus::chosen(places, &places.device)? else { return Ok(None) };
     let toolchain = wiring::toolchain(places)?;
     let sheets = gpus::measured(places, &toolchain, sheets)?;
-    Ok(Some(gpus::judge_of(&toolchain, sheets)?))
+    let one = judge::free_card(&gpus::config(sheets))?.clone();
+    Ok(Some(gpus::judge_of(&toolchain, vec![one])?))
 }
 
 /// Begins an acceptance of a subject, or goes on with one that was interrupted, to its end.

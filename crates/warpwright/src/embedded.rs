@@ -17,6 +17,8 @@ pub(crate) const DEMO_TRANSCRIPT: &str =
 /// Modules of the self-test's baselines.
 pub(crate) const SAME_WORK: &str = include_str!("../selftest/python/same_work.py");
 pub(crate) const CHAIN: &str = include_str!("../selftest/python/chain.py");
+/// A product that rounds its operands to TF32, for `matmul_f32`.
+pub(crate) const TF32: &str = include_str!("../selftest/tf32.md");
 /// Builds a kernel as PyTorch programs do.
 pub(crate) const LOAD_INLINE: &str = include_str!("../selftest/load_inline.py");
 /// The task of `demo`.

@@ -27,7 +27,7 @@ mod shipped;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Instant;
 
 use device::toolchain::Toolchain;
@@ -47,6 +47,9 @@ pub(crate) use shipped::{Judged, Shipped};
 /// How long the kernels of one run may take here, in milliseconds: less than in a run, so that the
 /// self-test ends soon.
 const LAUNCH_DEADLINE_MS: u64 = 3_000;
+/// Items that wait for one card at once, and the cores that each wants.
+const LANES_PER_CARD: usize = 4;
+const CORES_PER_LANE: usize = 2;
 
 /// How an item ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,18 +196,84 @@ impl<'a> Bench<'a> {
         name: &str,
         run: impl FnOnce(&Self) -> anyhow::Result<Found>,
     ) -> anyhow::Result<()> {
-        if self.rows.iter().any(|row| row.part == self.part && row.item == name) {
+        if self.has(name) {
             return Ok(());
         }
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if is_late(self.deadline) {
             self.left += 1;
             return Ok(());
         }
-        let found = run(self).unwrap_or_else(|error| match error.downcast_ref::<JudgeError>() {
-            Some(JudgeError::NotAvailable(why)) => Found::not_available(why),
-            _ => Found::new(false).with("error", format!("{error:#}")),
-        });
+        let found = run(self).unwrap_or_else(broken);
         self.add(name, found)
+    }
+
+    /// As [`Self::item`] for many that need nothing of each other: several at once, since each has
+    /// a card only for a part of its time.
+    pub(crate) fn items<T: Sync>(
+        &mut self,
+        all: &[(String, T)],
+        run: impl Fn(&T) -> anyhow::Result<Found> + Sync,
+    ) -> anyhow::Result<()> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let most = LANES_PER_CARD * self.sheets.len().max(1);
+        let lanes = vec![(); (cores / CORES_PER_LANE).clamp(1, most)];
+        self.items_in(&lanes, all, |(), subject| run(subject))
+    }
+
+    /// As [`Self::items`] for what takes times: one at once on each card, by a judge that has no
+    /// other.
+    pub(crate) fn items_on_cards<T: Sync>(
+        &mut self,
+        all: &[(String, T)],
+        run: impl Fn(&Judge, &T) -> anyhow::Result<Found> + Sync,
+    ) -> anyhow::Result<()> {
+        let judges = self
+            .sheets
+            .iter()
+            .map(|sheet| judge_on(self.toolchain, std::slice::from_ref(sheet), LAUNCH_DEADLINE_MS));
+        let judges: Vec<Judge> = judges.collect::<anyhow::Result<_>>()?;
+        self.items_in(&judges, all, run)
+    }
+
+    /// Takes the items one after the other in each of the lanes.
+    fn items_in<L: Sync, T: Sync>(
+        &mut self,
+        lanes: &[L],
+        all: &[(String, T)],
+        run: impl Fn(&L, &T) -> anyhow::Result<Found> + Sync,
+    ) -> anyhow::Result<()> {
+        let missing: Vec<_> = all.iter().filter(|(name, _)| !self.has(name)).collect();
+        let mut left = missing.len();
+        let (missing, run, deadline) = (Mutex::new(missing.into_iter()), &run, self.deadline);
+        let next = || missing.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let (sender, ended) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for lane in lanes {
+                let (sender, next) = (sender.clone(), &next);
+                scope.spawn(move || {
+                    while !is_late(deadline)
+                        && let Some((name, subject)) = next()
+                    {
+                        let found = run(lane, subject).unwrap_or_else(broken);
+                        if sender.send((name, found)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            for (name, found) in ended {
+                left -= 1;
+                self.add(name, found)?;
+            }
+            anyhow::Ok(())
+        })?;
+        self.left += u32::try_from(left).unwrap_or(u32::MAX);
+        Ok(())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.rows.iter().any(|row| row.part == self.part && row.item == name)
     }
 
     fn add(&mut self, item: &str, found: Found) -> anyhow::Result<()> {
@@ -226,6 +295,18 @@ impl<'a> Bench<'a> {
         self.rows.push(row);
         Ok(())
     }
+}
+
+/// What broke an item, as what was found.
+fn broken(error: anyhow::Error) -> Found {
+    match error.downcast_ref::<JudgeError>() {
+        Some(JudgeError::NotAvailable(why)) => Found::not_available(why),
+        _ => Found::new(false).with("error", format!("{error:#}")),
+    }
+}
+
+fn is_late(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
 /// What a line at the top of a shipped reply says; empty without it.

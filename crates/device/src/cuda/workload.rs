@@ -1,7 +1,8 @@
 //! Launches of known length, to compare clocks: short and long copies, and arithmetic.
 //!
-//! Each sample is taken with a flushed cache; without a gate it can also run under a profiler,
-//! which waits for each launch. Start at [`clock_series`].
+//! Each kernel is sampled twice: with a flushed cache, and again and again with what the launch
+//! before left there. Without a gate it can also run under a profiler, which waits for each launch.
+//! Start at [`clock_series`].
 
 use std::rc::Rc;
 
@@ -15,7 +16,7 @@ use crate::execute::{Access, Device, DeviceError, LaunchEnd};
 use crate::limits::HARNESS_DEADLINE;
 
 /// How many series there are.
-pub const CLOCK_SERIES: usize = COPIES.len() + FMA_ROUNDS.len();
+pub const CLOCK_SERIES: usize = 2 * (COPIES.len() + FMA_ROUNDS.len());
 /// Bytes that each copy reads; as many are written. About 5 µs to 5 ms on an H200.
 const COPIES: [u64; 6] = [8 << 20, 32 << 20, 64 << 20, 256 << 20, 1 << 30, 10 << 30];
 /// Rounds of multiply-adds of the series that move no memory: about 0.1 to 50 ms on an H200.
@@ -49,43 +50,61 @@ pub fn clock_series(
     timer.spin_clock(&mut device, WARM_UP_MS)?;
     device.synchronise()?;
     let pair_ns = if gated { timer.event_overhead_ns(&mut device, 50, true)? as f64 } else { 0.0 };
-    let mut all = Vec::new();
+    let mut plans = Vec::new();
     for bytes in COPIES {
         let args = [Arg::Long(to.address), Arg::Long(from.address), Arg::Long(bytes / 16)];
         let plan = (Entry::Copy, tiles(bytes / 16), args.to_vec());
-        let name = format!("copy of {} MiB", bytes >> 20);
-        all.push(series(&mut device, &mut timer, name, &plan, gated, pair_ns)?);
+        plans.push((format!("copy of {} MiB", bytes >> 20), plan));
     }
     let blocks = 2 * u32::try_from(context.info().sm_count).unwrap_or(1).max(1);
     for rounds in FMA_ROUNDS {
         let constants = [Arg::Float(0.999), Arg::Float(0.001)];
         let args = [Arg::Long(timer.sink()), Arg::Word(rounds)].into_iter().chain(constants);
         let plan = (Entry::Fma, Geometry::line(blocks, 4 * THREADS), args.collect());
-        let name = format!("{rounds} rounds of multiply-adds");
-        all.push(series(&mut device, &mut timer, name, &plan, gated, pair_ns)?);
+        plans.push((format!("{rounds} rounds of multiply-adds"), plan));
+    }
+    let mut all = Vec::new();
+    for (name, plan) in plans {
+        for cold in [true, false] {
+            let name = format!("{name}, {}", if cold { "cold" } else { "warm" });
+            let clock = Clock { cold, gated, pair_ns };
+            all.push(series(&mut device, &mut timer, name, &plan, clock)?);
+        }
     }
     Ok(all)
 }
 
 type Plan = (Entry, Geometry, Vec<Arg>);
 
+/// How samples are taken.
+#[derive(Clone, Copy)]
+struct Clock {
+    /// The cache is flushed before each; otherwise only the first sample finds it so, and medians
+    /// don't show it.
+    cold: bool,
+    gated: bool,
+    /// What a pair of events takes on its own.
+    pair_ns: f64,
+}
+
 fn series(
     device: &mut CudaDevice,
     timer: &mut Timer,
     name: String,
     plan: &Plan,
-    gated: bool,
-    pair_ns: f64,
+    clock: Clock,
 ) -> Result<ClockSeries, DeviceError> {
     let mut elapsed_ns = Vec::new();
-    for _ in 0..SAMPLES {
-        timer.flush(device)?;
-        if gated {
+    for sample in 0..SAMPLES {
+        if clock.cold || sample == 0 {
+            timer.flush(device)?;
+        }
+        if clock.gated {
             let queue = |timer: &mut Timer, device: &mut CudaDevice| {
                 timer.queue(device, plan.0, &plan.1, &plan.2)
             };
             let sample = timer.gated(device, queue)?;
-            elapsed_ns.push(sample.elapsed_ns as f64 - pair_ns);
+            elapsed_ns.push(sample.elapsed_ns as f64 - clock.pair_ns);
         } else {
             timer.queue(device, plan.0, &plan.1, &plan.2)?;
             match device.synchronise()? {

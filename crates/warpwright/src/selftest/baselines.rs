@@ -4,12 +4,18 @@
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use judge::{BaselineCall, BaselineTimes, CancelFlag};
-use pipeline::baseline::BaselineId;
+use judge::{Acceptance, BaselineCall, BaselineTimes, CancelFlag, Evaluation};
+use pipeline::acceptance::{Step, joined, next_step};
+use pipeline::baseline::{BaselineId, MathMode};
+use pipeline::comparison::Confidence;
+use pipeline::limits::ROUNDS_MIN;
+use pipeline::reply;
 use pipeline::report::microseconds;
 use pipeline::task::Task;
+use pipeline::task::spec::Precision;
+use pipeline::verdict::Reason;
 
-use super::{Bench, Found};
+use super::{Bench, Found, Shipped};
 use crate::{embedded, wiring};
 
 /// How far the two interpreters may be apart.
@@ -18,6 +24,8 @@ const PROTOCOL_TOLERANCE: f64 = 0.01;
 const ORDER_TOLERANCE: f64 = 0.03;
 /// TF32 is worth at least so much where it is allowed; 7.3 was seen on an H200.
 const TF32_GAIN_MIN: f64 = 3.0;
+/// The limit of the norm-wise error that a task gives this class.
+const TF32_NU: f64 = 1e-3;
 /// Medians that were seen on an H200, strict and fast, in nanoseconds, and how far others may be.
 const H200_NS: [f64; 2] = [2.7e6, 0.37e6];
 const H200_TOLERANCE: f64 = 0.15;
@@ -88,7 +96,62 @@ impl Pair {
 /// Numerics in either order, and the modes of the compiler.
 pub(super) fn fairness(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     bench.item("fp32 product, strict and fast in either order", either_order)?;
-    bench.item("softmax(gelu(x) * 2 + 1), compiled", compiler_modes)
+    bench.item("softmax(gelu(x) * 2 + 1), compiled", compiler_modes)?;
+    bench.item("TF32 product where only fp32 is admitted", rounded_in_strict)?;
+    bench.item("TF32 product where TF32 is admitted", rounded_rivals)
+}
+
+/// The class is measured, whatever the plan says.
+fn rounded_in_strict(bench: &Bench<'_>) -> anyhow::Result<Found> {
+    let judged =
+        Shipped::new("matmul_f32", embedded::TF32)?.judged(&bench.judge, &bench.seed, 0)?;
+    let refused = judged.verdict.reason == Some(Reason::Precision);
+    let verdict = &judged.verdict;
+    Ok(Found::new(refused).with("verdict", format!("{verdict}: {}", verdict.detail)))
+}
+
+/// A weaker class is compared with what may use it too: the pilots of an acceptance, and who of
+/// them would enter its rounds.
+fn rounded_rivals(bench: &Bench<'_>) -> anyhow::Result<Found> {
+    let shipped = rounding(embedded::TF32)?;
+    let judged = shipped.judged(&bench.judge, &bench.seed, 0)?;
+    let (judge, cancel) = (&bench.judge, CancelFlag::default());
+    let rivals = shipped.with_evaluation(judge, &bench.seed, |evaluation: &Evaluation<'_>| {
+        let acceptance = Acceptance {
+            evaluation: *evaluation,
+            rounds_max: ROUNDS_MIN,
+            confidence: Confidence::default(),
+            weaknesses: &[],
+        };
+        let mut protocol = judge.acceptance_protocol(&acceptance, &cancel)?;
+        (protocol.groups, protocol.checks) = (Vec::new(), Vec::new());
+        let mut entries = Vec::new();
+        loop {
+            match next_step(&protocol, &entries) {
+                Step::Window { .. } | Step::Done => return Ok(joined(&protocol, &entries)),
+                step => {
+                    let entry =
+                        judge.acceptance_step(&acceptance, &protocol, &entries, &step, &cancel)?;
+                    entries.push(entry);
+                }
+            }
+        }
+    })?;
+    let fast = !rivals.is_empty() && rivals.iter().all(|rival| rival.math == MathMode::Fast);
+    let names: Vec<_> = rivals.iter().map(BaselineId::name).collect();
+    Ok(Found::new(fast && judged.verdict.is_correct())
+        .with("verdict", judged.verdict.to_string())
+        .with("compared with", names.join(", ")))
+}
+
+/// The kernel as a plan that says what it does, for the task as one that admits it.
+fn rounding(reply: &str) -> anyhow::Result<Shipped> {
+    let reply = reply.replace("precision = \"fp32\"", "precision = \"tf32\"");
+    let mut task = wiring::load_task("matmul_f32")?.task;
+    task.spec.classes.push(Precision::Tf32);
+    task.spec.gate.nu.insert(Precision::Tf32, TF32_NU);
+    let parsed = reply::candidate(&reply, &task.signature());
+    Ok(Shipped { candidate: parsed.map_err(|malformed| malformed.verdict()), task })
 }
 
 fn either_order(bench: &Bench<'_>) -> anyhow::Result<Found> {
@@ -171,6 +234,14 @@ mod tests {
 
     use super::changed;
     use crate::embedded;
+
+    #[test]
+    fn the_rounding_kernel_has_a_plan_for_either_task() {
+        let strict = super::Shipped::new("matmul_f32", embedded::TF32).unwrap();
+        assert_eq!(strict.candidate.unwrap().plan.precision, super::Precision::Fp32);
+        let admitted = super::rounding(embedded::TF32).unwrap();
+        assert_eq!(admitted.candidate.unwrap().plan.precision, super::Precision::Tf32);
+    }
 
     #[test]
     fn changed_tasks_are_tasks_and_name_what_their_modules_have() {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use judge::CancelFlag;
 use judge::catalogue::{Catalogue, Entry};
+use judge::{CancelFlag, Judge, RunSeed};
 use pipeline::task::spec::Place;
 
 use super::{Bench, Found};
@@ -14,23 +14,27 @@ use crate::embedded;
 pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let catalogue = Catalogue::from_files(&embedded::catalogue(), &embedded::victim_tasks())?;
     let place = if bench.is_simulated() { Place::Sim } else { Place::Gpu };
-    for entry in catalogue.entries.iter().filter(|entry| entry.on.contains(&place)) {
-        bench.item(&entry.name, |bench| judged(bench, &catalogue, entry))?;
-    }
-    Ok(())
+    let entries = catalogue.entries.iter().filter(|entry| entry.on.contains(&place));
+    let all: Vec<_> = entries.map(|entry| (entry.name.clone(), entry)).collect();
+    let (judge, seed) = (Arc::clone(&bench.judge), bench.seed);
+    bench.items(&all, |entry| judged(&judge, &seed, &catalogue, entry))
 }
 
 /// One entry by its name.
 pub(super) fn named(bench: &Bench<'_>, name: &str) -> anyhow::Result<Found> {
     let catalogue = Catalogue::from_files(&embedded::catalogue(), &embedded::victim_tasks())?;
     let entry = catalogue.entry(name).with_context(|| format!("no entry {name}"))?;
-    judged(bench, &catalogue, entry)
+    judged(&bench.judge, &bench.seed, &catalogue, entry)
 }
 
-fn judged(bench: &Bench<'_>, catalogue: &Catalogue, entry: &Entry) -> anyhow::Result<Found> {
-    let judge = Arc::clone(&bench.judge);
+fn judged(
+    judge: &Judge,
+    seed: &RunSeed,
+    catalogue: &Catalogue,
+    entry: &Entry,
+) -> anyhow::Result<Found> {
     let started = Instant::now();
-    let ended = catalogue.run(entry, &judge, &bench.seed, &CancelFlag::default())?;
+    let ended = catalogue.run(entry, judge, seed, &CancelFlag::default())?;
     let fit = entry.fit(&ended);
     Ok(Found::new(fit.is_good())
         .with("about", &*entry.title)

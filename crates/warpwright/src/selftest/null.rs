@@ -2,17 +2,17 @@
 //! what others do on the card makes a comparison void, never faster.
 
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::Context;
-use judge::{BaselineCall, CancelFlag, Evaluation, Paired};
+use judge::{BaselineCall, CancelFlag, Evaluation, Judge, Paired, RunSeed};
 use pipeline::baseline::BaselineId;
 use pipeline::comparison::{Compared, Comparison, rate_upper_bound};
 use pipeline::dtype::Dtype;
 use pipeline::limits::{ROUNDS_MAX, ROUNDS_MIN};
 use pipeline::task::Task;
 
-use super::{Bench, Found, Shipped, Status, clock};
+use super::{Bench, Found, LAUNCH_DEADLINE_MS, Shipped, Status, clock, judge_on};
 use crate::{embedded, wiring};
 
 /// Comparisons of a kernel with itself, and with one that does 5 % more; failures that may be.
@@ -37,12 +37,15 @@ pub(super) fn campaign(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     bench.item("product against itself", |bench| product(bench, false))?;
     bench.item("product beside another process", |bench| product(bench, true))?;
     // Both kinds in turn: a campaign that was cut short has some of each.
+    let mut all = Vec::new();
     for index in 1..=SAME {
-        bench.item(&format!("itself {index}"), |bench| compared(bench, false))?;
+        all.push((format!("itself {index}"), false));
         if index <= SLOWED {
-            bench.item(&format!("slowed by 5 % {index}"), |bench| compared(bench, true))?;
+            all.push((format!("slowed by 5 % {index}"), true));
         }
     }
+    let seed = bench.seed;
+    bench.items_on_cards(&all, |judge, slowed| compared(judge, &seed, *slowed))?;
     let (same, slowed) = (tally(bench, "itself "), tally(bench, "slowed "));
     if same.0 < SAME || slowed.0 < SLOWED {
         return Ok(());
@@ -65,7 +68,7 @@ fn tally(bench: &Bench<'_>, kind: &str) -> (u32, u32) {
     })
 }
 
-fn compared(bench: &Bench<'_>, slowed: bool) -> anyhow::Result<Found> {
+fn compared(judge: &Judge, seed: &RunSeed, slowed: bool) -> anyhow::Result<Found> {
     let kernels = embedded::selftest_kernels();
     let good = kernels.into_iter().find(|(task, name, _)| task == TASK && name == "good");
     let (_, _, reply) = good.context("no kernel")?;
@@ -77,15 +80,16 @@ fn compared(bench: &Bench<'_>, slowed: bool) -> anyhow::Result<Found> {
     let (mut candidate, mut other) = (Shipped::new(TASK, &other)?, Shipped::new(TASK, &reply)?);
     candidate.resize("n", ELEMENTS);
     other.resize("n", ELEMENTS);
-    let judge = Arc::clone(&bench.judge);
     let cancel = CancelFlag::default();
-    let paired = candidate.with_evaluation(&judge, &bench.seed, |candidate: &Evaluation<'_>| {
-        other.with_evaluation(&judge, &bench.seed, |other: &Evaluation<'_>| {
+    let started = Instant::now();
+    let paired = candidate.with_evaluation(judge, seed, |candidate: &Evaluation<'_>| {
+        other.with_evaluation(judge, seed, |other: &Evaluation<'_>| {
             Ok(judge.compare_kernels(candidate, other, &cancel)?)
         })
     })?;
     let expected = if slowed { Comparison::Slower } else { Comparison::Same };
-    Ok(told(&paired, expected))
+    let seconds = format!("{:.1}", started.elapsed().as_secs_f64());
+    Ok(told(&paired, expected).with("seconds", seconds))
 }
 
 fn told(paired: &Paired, expected: Comparison) -> Found {
@@ -108,10 +112,13 @@ fn product(bench: &Bench<'_>, disturbed: bool) -> anyhow::Result<Found> {
     tensors.chain(task.spec.outputs.iter_mut().map(|it| &mut it.dtype)).for_each(|dtype| {
         *dtype = Dtype::Bf16;
     });
+    // On the card that is disturbed.
+    let first = bench.sheets.get(..1).context("no GPU")?;
+    let judge = judge_on(bench.toolchain, first, LAUNCH_DEADLINE_MS)?;
     let _other = if disturbed { Some(Disturber::start(bench)?) } else { None };
     let mut paired = Paired { logs: Vec::new(), void: Vec::new() };
     for _ in 0..ROUNDS_MAX {
-        match product_round(bench, &task)? {
+        match product_round(&judge, &bench.seed, &task)? {
             Ok(log) => paired.logs.push(log),
             Err(why) => paired.void.push(why),
         }
@@ -131,15 +138,19 @@ fn product(bench: &Bench<'_>, disturbed: bool) -> anyhow::Result<Found> {
     Ok(told(&paired, Comparison::Same))
 }
 
-fn product_round(bench: &Bench<'_>, task: &Task) -> anyhow::Result<Result<f64, String>> {
+fn product_round(
+    judge: &Judge,
+    seed: &RunSeed,
+    task: &Task,
+) -> anyhow::Result<Result<f64, String>> {
     let baseline = BaselineId::from_name("vendor-strict").context("a name")?;
     let case = task.spec.headline().context("no headline")?;
-    let master = bench.seed.master("headline", 0);
+    let master = seed.master("headline", 0);
     let deadline = std::time::Duration::from_secs(60);
     let call = BaselineCall { task, case, baseline: &baseline, master: &master, deadline };
     let mut logs = [0.0; 2];
     for side in [0, 1, 1, 0] {
-        match bench.judge.time_vendor(&call, &CancelFlag::default())? {
+        match judge.time_vendor(&call, &CancelFlag::default())? {
             Ok(times) => logs[side] += 0.5 * times.cold.median_ns.ln(),
             Err(why) => return Ok(Err(why)),
         }

@@ -1,0 +1,88 @@
+//! Leases: one holder for each card, turns for everybody, cards out of service.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pipeline::device_facts::DeviceFacts;
+use pipeline::hardware::{HardwareSheet, SHEET_VERSION};
+use sandbox::CancelFlag;
+
+use super::{GpuConfig, GpuPool, free_card};
+use crate::JudgeError;
+
+fn config(folder: &std::path::Path, count: usize) -> GpuConfig {
+    let sheet = |index| HardwareSheet {
+        version: SHEET_VERSION,
+        uuid: format!("GPU-test-{index}"),
+        driver: "1".to_owned(),
+        cuda_version: 13000,
+        facts: DeviceFacts::simulated_h200(),
+        ceilings: None,
+    };
+    GpuConfig {
+        sheets: (0..count).map(sheet).collect(),
+        lock_folder: folder.to_owned(),
+        launch_deadline_ms: 1000,
+        environment: Vec::new(),
+        case_cache_bytes_max: 1 << 20,
+    }
+}
+
+#[test]
+fn a_card_has_one_holder_also_between_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), 2);
+    // Two pools are two processes: the lock file is all that they share.
+    let (here, there) = (GpuPool::new(2), GpuPool::new(2));
+    let cancel = CancelFlag::default();
+    let first = here.lease(&config, None, &cancel).unwrap();
+    let second = there.lease(&config, None, &cancel).unwrap();
+    assert_ne!(first.sheet.uuid, second.sheet.uuid);
+    cancel.cancel();
+    assert!(matches!(here.lease(&config, None, &cancel), Err(JudgeError::Cancelled)));
+    assert_eq!(free_card(&config).unwrap().uuid, "GPU-test-0", "the first where none is free");
+    drop(second);
+    assert_eq!(free_card(&config).unwrap().uuid, "GPU-test-1");
+    let third = here.lease(&config, None, &CancelFlag::default()).unwrap();
+    assert_ne!(first.sheet.uuid, third.sheet.uuid);
+}
+
+#[test]
+fn never_two_at_once_and_everybody_gets_a_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = Arc::new(config(folder.path(), 2));
+    let pool = Arc::new(GpuPool::new(2));
+    let held = Arc::new(AtomicUsize::new(0));
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let (config, pool, held) = (Arc::clone(&config), Arc::clone(&pool), Arc::clone(&held));
+            std::thread::spawn(move || {
+                let lease = pool.lease(&config, None, &CancelFlag::default()).unwrap();
+                assert!(held.fetch_add(1, Ordering::SeqCst) < 2);
+                std::thread::sleep(Duration::from_millis(5));
+                held.fetch_sub(1, Ordering::SeqCst);
+                drop(lease);
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_parked_card_is_never_leased_again_and_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), 2);
+    let pool = GpuPool::new(2);
+    let cancel = CancelFlag::default();
+    pool.lease(&config, None, &cancel).unwrap().park("GPU-test-0: wrong checksum");
+    let lease = pool.lease(&config, None, &cancel).unwrap();
+    assert_eq!(lease.sheet.uuid, "GPU-test-1");
+    lease.park("GPU-test-1: no answer");
+    drop(lease);
+    assert_eq!(pool.parked(&config).len(), 2);
+    let end = pool.lease(&config, None, &cancel).unwrap_err().to_string();
+    assert!(end.contains("wrong checksum") && end.contains("no answer"), "{end}");
+}
