@@ -33,8 +33,8 @@ pub struct Engine<L> {
     /// What the run works on, at least one.
     pub operators: Vec<Operator>,
     pub budget: Budget,
-    /// Whether a candidate that would replace the incumbent meets hidden cases first.
-    pub promotes: bool,
+    /// Which correct candidates meet hidden cases.
+    pub promotes: Promotes,
     pub seed: RunSeed,
     pub interrupt: Interrupt,
     /// Told of every step; must not block.
@@ -44,6 +44,17 @@ pub struct Engine<L> {
     pub here: Here,
     /// Programs that are judged right now.
     pub in_flight: InFlight,
+}
+
+/// Which correct candidates meet hidden cases before they are closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promotes {
+    /// Those that would replace the incumbent, which they are also timed beside.
+    Replacing,
+    /// All of them, each for itself.
+    Each,
+    /// None; only for tests of what comes before.
+    Nobody,
 }
 
 /// One task of a run.

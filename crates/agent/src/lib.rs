@@ -19,7 +19,7 @@ mod several;
 #[cfg(test)]
 mod tests;
 
-pub use engine::{Engine, Operator, Progress, RunEnd};
+pub use engine::{Engine, Operator, Progress, Promotes, RunEnd};
 pub use error::AgentError;
 pub use here::Here;
 pub use in_flight::InFlight;

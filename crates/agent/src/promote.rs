@@ -14,7 +14,7 @@ use pipeline::verdict::{Kind, Reason, Verdict};
 use store::{AttemptRow, JudgementRow, NewJudgement};
 
 use crate::advance::incomplete;
-use crate::engine::Engine;
+use crate::engine::{Engine, Promotes};
 use crate::error::AgentError;
 
 impl<L: Llm + Sync> Engine<L> {
@@ -25,7 +25,7 @@ impl<L: Llm + Sync> Engine<L> {
         let known = self.store.promotion(&attempt.id).await?;
         let verdict = match known {
             Some(promoted) => promoted.verdict,
-            None if self.promotes && searched.verdict.is_correct() => {
+            None if searched.verdict.is_correct() => {
                 self.promoted_verdict(attempt, searched).await?
             }
             None => searched.verdict.clone(),
@@ -38,19 +38,30 @@ impl<L: Llm + Sync> Engine<L> {
         attempt: &AttemptRow,
         searched: &JudgementRow,
     ) -> Result<Verdict, AgentError> {
+        let beside = match self.promotes {
+            Promotes::Replacing => self.incumbent_beside(attempt, searched).await?,
+            Promotes::Each => Some(None),
+            Promotes::Nobody => None,
+        };
+        let Some(incumbent) = beside else { return Ok(searched.verdict.clone()) };
+        if let Some(report) = self.promoted_before(searched).await? {
+            return self.store_promotion(attempt, searched, &report, true).await;
+        }
+        let promoted = self.promote(attempt, incumbent).await?;
+        self.store_promotion(attempt, searched, &promoted.report, false).await
+    }
+
+    /// The incumbent's number, if any, where the attempt would replace it; otherwise `None`.
+    async fn incumbent_beside(
+        &self,
+        attempt: &AttemptRow,
+        searched: &JudgementRow,
+    ) -> Result<Option<Option<u32>>, AgentError> {
         let closed = self.store.closed_attempts(&attempt.run_id, &attempt.task_hash).await?;
         let incumbent = best(&closed);
         let score = searched.report.as_ref().map_or(&Score::None, |report| &report.score);
         let replaces = incumbent.is_none_or(|incumbent| score.improves_on(incumbent.score()));
-        if !replaces {
-            return Ok(searched.verdict.clone());
-        }
-        if let Some(report) = self.promoted_before(searched).await? {
-            return self.store_promotion(attempt, searched, &report, true).await;
-        }
-        let incumbent = incumbent.map(|incumbent| incumbent.seq);
-        let promoted = self.promote(attempt, incumbent).await?;
-        self.store_promotion(attempt, searched, &promoted.report, false).await
+        Ok(replaces.then(|| incumbent.map(|incumbent| incumbent.seq)))
     }
 
     /// The report of an earlier promote of an equal program.

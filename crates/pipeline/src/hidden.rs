@@ -1,7 +1,8 @@
 //! Shapes that nobody was shown: drawn from the task's ranges, inside the plan's domain.
 //!
-//! Four kinds take turns, so that any three in a row differ: primes in every dimension, very small,
-//! large, and anything. Start at [`draw`].
+//! Kinds take turns: primes in every dimension, very small, anything, and at every other turn large
+//! ones, each long in another dimension, since a kernel that is wrong only there passes all others.
+//! Start at [`draw`].
 
 use std::collections::BTreeMap;
 
@@ -24,13 +25,14 @@ pub enum ShapeKind {
     Prime,
     /// Below one tile.
     Small,
-    /// As large as may be.
+    /// Near the end of one dimension's range, and as large as may be in the others.
     Large,
     Any,
 }
 
 impl ShapeKind {
-    const TURNS: [Self; 4] = [Self::Prime, Self::Small, Self::Any, Self::Large];
+    const TURNS: [Self; 6] =
+        [Self::Prime, Self::Large, Self::Small, Self::Large, Self::Any, Self::Large];
 }
 
 /// A shape that was drawn.
@@ -62,19 +64,28 @@ pub fn draw(
         }
     };
     let mut found: Vec<HiddenShape> = Vec::new();
+    let first_long = random.next_u32() as usize;
+    let mut failed = 0u32;
     for _ in 0..HIDDEN_TRIES_MAX {
         if found.len() == count {
             break;
         }
         let kind = ShapeKind::TURNS[found.len() % ShapeKind::TURNS.len()];
         // A kind that the domain excludes must not use up all tries.
-        let kind = if random.next_u32().is_multiple_of(8) { ShapeKind::Any } else { kind };
-        let Some(dims) = shape(spec, place, kind, &mut random) else { continue };
+        let kind = if failed > 0 && failed.is_multiple_of(8) { ShapeKind::Any } else { kind };
+        failed += 1;
+        let Some(mut dims) = shape(spec, place, kind, &mut random) else { continue };
+        if kind == ShapeKind::Large {
+            let long = found.iter().filter(|shape| shape.kind == ShapeKind::Large).count();
+            let long = first_long.wrapping_add(long) % spec.dims.len().max(1);
+            lengthen(spec, place, bytes_max, &mut dims, long, &mut random);
+        }
         let known = spec.cases.iter().any(|case| case.dims == dims)
             || found.iter().any(|shape| shape.dims == dims);
         let fits = tensor_bytes(spec, &dims).is_some_and(|bytes| bytes <= bytes_of(kind));
         if !known && fits && admits(&dims) {
             found.push(HiddenShape { kind, dims });
+            failed = 0;
         }
     }
     found
@@ -90,18 +101,48 @@ pub fn tensor_bytes(spec: &TaskSpec, dims: &Dims) -> Option<u64> {
     })
 }
 
+fn range(spec: &TaskSpec, place: Place, dim: &str) -> Option<[i64; 2]> {
+    let own = || spec.hidden.ranges.get(dim);
+    let range = match place {
+        Place::Gpu => own(),
+        Place::Sim => spec.hidden.sim.get(dim).or_else(own),
+    };
+    range.copied()
+}
+
 fn shape(spec: &TaskSpec, place: Place, kind: ShapeKind, random: &mut ChaCha8Rng) -> Option<Dims> {
     let extent = |dim: &String| {
-        let own = || spec.hidden.ranges.get(dim);
-        let range = match place {
-            Place::Gpu => own(),
-            Place::Sim => spec.hidden.sim.get(dim).or_else(own),
-        };
-        let [low, high] = *range?;
+        let [low, high] = range(spec, place, dim)?;
         Some((dim.clone(), drawn_extent(kind, low, high, random)))
     };
     spec.dims.iter().map(extent).collect()
 }
+
+/// Makes one dimension nearly as long as it may be, and then others shorter until all fits.
+fn lengthen(
+    spec: &TaskSpec,
+    place: Place,
+    bytes_max: u64,
+    dims: &mut Dims,
+    long: usize,
+    random: &mut ChaCha8Rng,
+) {
+    let Some(long) = spec.dims.get(long) else { return };
+    let Some([low, high]) = range(spec, place, long) else { return };
+    let spare = (high - low) / NEAR_THE_END;
+    let extent = high - i64::from(random.next_u32()).rem_euclid(spare + 1);
+    dims.insert(long.clone(), extent);
+    let fits = |dims: &Dims| tensor_bytes(spec, dims).is_some_and(|bytes| bytes <= bytes_max);
+    while !fits(dims) {
+        let low_of = |dim: &String| range(spec, place, dim).map_or(1, |[low, _]| low.max(1));
+        let others = dims.iter_mut().filter(|(dim, extent)| *dim != long && **extent > low_of(dim));
+        let Some((dim, extent)) = others.max_by_key(|(_, extent)| **extent) else { return };
+        *extent = (*extent - *extent / 4 - 1).max(low_of(dim));
+    }
+}
+
+/// A long dimension lacks at most this part of its range.
+const NEAR_THE_END: i64 = 16;
 
 /// Log-uniform in the part of low..=high that the kind is about.
 fn drawn_extent(kind: ShapeKind, low: i64, high: i64, random: &mut ChaCha8Rng) -> i64 {
@@ -137,7 +178,7 @@ pub fn is_prime(value: i64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Dims, ShapeKind, draw, is_prime, tensor_bytes};
+    use super::{Dims, NEAR_THE_END, ShapeKind, draw, is_prime, range, tensor_bytes};
     use crate::inputs::MasterSeed;
     use crate::task::spec::Place;
     use crate::task::tests::softmax;
@@ -162,6 +203,23 @@ mod tests {
         let sim = draw(&task.spec, Place::Sim, 1 << 28, &MasterSeed([5; 32]), 8, &|_| true);
         let [_, high] = task.spec.hidden.sim["cols"];
         assert!(sim.iter().all(|shape| shape.dims["cols"] <= high));
+    }
+
+    /// Each of two dimensions is nearly as long as it may be, in what a promote draws already.
+    #[test]
+    fn large_shapes_are_long_in_one_dimension_after_the_other() {
+        let task = softmax();
+        for (place, bytes_max) in [(Place::Gpu, 64 << 20), (Place::Sim, 128 << 10)] {
+            for seed in 0..20 {
+                let shapes =
+                    draw(&task.spec, place, bytes_max, &MasterSeed([seed; 32]), 4, &|_| true);
+                let long = |dim: &&String| {
+                    let [_, high] = range(&task.spec, place, dim).unwrap();
+                    shapes.iter().any(|shape| shape.dims[*dim] >= high - high / NEAR_THE_END)
+                };
+                assert_eq!(task.spec.dims.iter().filter(long).count(), 2, "{place:?} {shapes:?}");
+            }
+        }
     }
 
     #[test]

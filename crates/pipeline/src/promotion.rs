@@ -68,10 +68,11 @@ impl Coarse {
     pub fn describe(self) -> &'static str {
         match self {
             Self::HiddenShape => "it fails at a shape that is not among the public cases",
-            Self::HiddenDistribution => {
-                "it fails on inputs of another distribution than the public ones"
+            Self::HiddenDistribution => "it fails on other inputs at a shape where plain ones pass",
+            Self::Determinism => {
+                "equal inputs gave other results: far ones, or other bits without \
+                 `deterministic = false` in the plan"
             }
-            Self::Determinism => "its results depend on something besides the inputs of the call",
             Self::Precision => "it is less exact than its declared precision class",
             Self::Physics => "it takes less time than the work can take",
         }

@@ -290,11 +290,14 @@ pub(crate) struct ResumeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// RUN, RUN:SEQ, RUN:best, RUN:TASK, RUN:TASK:SEQ, RUN:TASK:best or TASK@best; RUN is an id,
-    /// the start of one, or @last
+    /// the start of one, or @last; TASK@best is of the newest run with a correct one
     pub(crate) selector: Option<String>,
     /// Write the attempt's kernel.cu and plan.toml into a new folder, as `evaluate` takes them
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Also show what the hidden cases showed, for a person: who writes kernels must not see it
+    #[arg(long)]
+    pub(crate) hidden: bool,
 }
 
 #[derive(Debug, Args)]

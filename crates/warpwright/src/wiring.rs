@@ -312,7 +312,7 @@ pub(crate) fn engine(
         templates: parts.templates,
         operators: pairs.map(|(setting, loaded)| operator(setting, loaded)).collect(),
         budget: settings.budget,
-        promotes: true,
+        promotes: agent::Promotes::Replacing,
         seed: parts.seed,
         interrupt: Interrupt::default(),
         observer: Arc::new(observer),

@@ -13,7 +13,7 @@ use pipeline::task::Task;
 use pipeline::template::Templates;
 use store::{Boundary, NewRun, NewTask, RunId, RunKind, RunSummary, Store};
 
-use crate::{AgentError, Engine, Here, InFlight, Interrupt, Operator, Progress, RunEnd};
+use crate::{AgentError, Engine, Here, InFlight, Interrupt, Operator, Progress, Promotes, RunEnd};
 
 /// A reply that is closed as malformed, without compiler or child.
 pub(super) const NO_FENCE: &str = "I would rather not.";
@@ -81,7 +81,7 @@ impl World {
                 limits: SearchLimits { attempts_max: 2 },
             }],
             budget: Budget::of_attempts(2),
-            promotes: false,
+            promotes: Promotes::Nobody,
             seed: RunSeed([7; 32]),
             interrupt: Interrupt::default(),
             observer: Arc::new(|_: Progress<'_>| {}),

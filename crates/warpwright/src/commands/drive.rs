@@ -362,5 +362,7 @@ pub(crate) fn attempt_line(attempt: &AttemptRow) -> String {
     if let Some(report) = report.filter(|report| verdict.is_correct() && !report.notes.is_empty()) {
         detail = format!("{detail}; {}", report.notes.join("; "));
     }
-    format!("#{:<3} {asked:<12} {:<25} {detail}", attempt.ask.seq, verdict.to_string())
+    let before = attempt.judgement.as_ref().is_some_and(|judgement| judgement.from_cache);
+    let before = if before { "; judged before, not again" } else { "" };
+    format!("#{:<3} {asked:<12} {:<25} {detail}{before}", attempt.ask.seq, verdict.to_string())
 }

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agent::{Handed, Handover, Interrupt, Progress, RunEnd};
+use agent::{Handed, Handover, Interrupt, Progress, Promotes, RunEnd};
 use llm::{Model, ReplayModel};
 use pipeline::verdict::Kind;
 use serde_json::json;
@@ -97,7 +97,7 @@ async fn many(
     let mut engine = wiring::engine(begun.parts, &begun.settings, observe)?;
     engine.interrupt = Interrupt::patient();
     // Each stands for itself: there is no incumbent that it would replace.
-    engine.promotes = false;
+    engine.promotes = Promotes::Each;
     let session =
         Arc::new(Session { task, run: begun.run.clone(), replies, form, tally: Mutex::default() });
     let interrupts = drive::listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;

@@ -5,8 +5,10 @@ use std::path::Path;
 use pipeline::attempt::Attempt;
 use pipeline::build::Diagnostic;
 use pipeline::feedback::Feedback;
+use pipeline::memory::words as dims_in_words;
+use pipeline::report::CaseStatus;
 use similar::TextDiff;
-use store::{AttemptRow, CallRow, CallState, RunId, RunTask, Store, StoreError};
+use store::{AttemptRow, CallRow, CallState, JudgementRow, RunId, RunTask, Store, StoreError};
 
 use crate::claims::{measured, words};
 use crate::cli::ShowArgs;
@@ -36,7 +38,7 @@ pub(crate) async fn perform(
         return write_out(&attempt, folder);
     }
     match what {
-        What::Attempt(task, seq) => show_attempt(&store, &run, &task, seq, json).await,
+        What::Attempt(task, seq) => show_attempt(&store, &run, &task, seq, args, json).await,
         What::Task(task) => list(&store, &run, &[task], json).await,
         What::Run => {
             let tasks = store.run(&run).await?.tasks;
@@ -89,6 +91,7 @@ async fn show_attempt(
     run: &RunId,
     task: &RunTask,
     seq: u32,
+    args: &ShowArgs,
     json: bool,
 ) -> anyhow::Result<Outcome> {
     let detail = store.attempt_detail(run, &task.hash, seq).await.map_err(|error| match error {
@@ -102,9 +105,13 @@ async fn show_attempt(
     let attempt = &detail.attempt;
     let mut claims = store.claims_of_run(run).await?;
     claims.retain(|claim| claim.attempt_id == attempt.id);
+    let promotion = store.promotion(&attempt.id).await?;
     if json {
         let claims: Vec<_> = claims.iter().map(words::as_json).collect();
-        return Ok(as_json(run, task, attempt, &detail.calls)?.with("claims", claims));
+        let promoted = promotion.map(|it| promotion_as_json(&it, args.hidden));
+        return Ok(as_json(run, task, attempt, &detail.calls)?
+            .with("claims", claims)
+            .with("promotion", promoted));
     }
     terminal::line(&terminal::plain(&format!("{} {}", task.name, attempt_line(attempt))));
     show_messages(attempt);
@@ -117,8 +124,8 @@ async fn show_attempt(
         show_gpu(closed);
         show_verdict(closed);
     }
-    if let Some(promotion) = store.promotion(&attempt.id).await? {
-        section("hidden cases", &format!("{} {}", promotion.verdict, promotion.verdict.detail));
+    if let Some(promotion) = promotion {
+        show_promotion(&promotion, args.hidden);
     }
     if let Some(measured) = measured::in_words(store, &attempt.id).await? {
         section("beside a baseline", &measured);
@@ -319,6 +326,33 @@ fn show_verdict(closed: &Attempt) {
         section("evidence", &facts.join("\n"));
     }
     section("verdict", &feedback.headline);
+}
+
+fn show_promotion(promotion: &JudgementRow, hidden: bool) {
+    section("hidden cases", &format!("{} {}", promotion.verdict, promotion.verdict.detail));
+    if hidden {
+        section("hidden cases, in full", &hidden_lines(promotion).join("\n"));
+    }
+}
+
+/// The promote's own verdict, and each case.
+fn hidden_lines(promotion: &JudgementRow) -> Vec<String> {
+    let Some(report) = &promotion.report else { return vec!["no report was stored".to_owned()] };
+    let ended = report.ended.iter().map(|verdict| format!("{verdict}: {}", verdict.detail));
+    let cases = report.cases.iter().map(|case| {
+        let status = match &case.status {
+            CaseStatus::Passed => "passed".to_owned(),
+            CaseStatus::NotRun => "not run".to_owned(),
+            CaseStatus::Failed { reason, detail } => format!("{}: {detail}", reason.code()),
+        };
+        format!("{} ({}), {:?}: {status}", case.case, dims_in_words(&case.dims), case.distribution)
+    });
+    ended.chain(cases).chain(report.notes.iter().cloned()).collect()
+}
+
+fn promotion_as_json(promotion: &JudgementRow, hidden: bool) -> serde_json::Value {
+    let report = promotion.report.as_ref().filter(|_| hidden);
+    serde_json::json!({ "verdict": promotion.verdict, "report": report })
 }
 
 fn section(title: &str, text: &str) {
