@@ -3,11 +3,13 @@
 //! Mutants are wrong answers made without a candidate: changed arrays, references on changed
 //! inputs, references compiled with `-DWW_MUTANT=k`. Each must differ from the reference by at
 //! least ten times the tolerance on at least one distribution (the single element that is off by
-//! two tolerances must merely be found), or equal it, which proves nothing. What follows from all
-//! of them is in `pipeline::admission`.
+//! two tolerances must merely be found), or equal it, which proves nothing. The relations that the
+//! task states must hold for its reference. What follows from all of them is in
+//! `pipeline::admission`.
 
 mod changes;
 mod mutants;
+mod stated;
 mod tally;
 
 use std::collections::BTreeMap;

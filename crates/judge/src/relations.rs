@@ -15,7 +15,7 @@ use pipeline::metamorphic::{
 };
 use pipeline::plan::form::Algorithm;
 use pipeline::task::Task;
-use pipeline::task::spec::{Case, Role, extents};
+use pipeline::task::spec::{Case, Role, TaskSpec, extents};
 use pipeline::verdict::{Reason, Verdict};
 use sandbox::CancelFlag;
 use sandbox::wire::VerifyItem;
@@ -32,31 +32,37 @@ use crate::{Judge, JudgeError};
 const ROWS_MIN: i64 = 5;
 
 /// A call with its inputs.
-struct Call {
-    case: Case,
-    distribution: Distribution,
-    inputs: Tensors,
+pub(crate) struct Call {
+    pub(crate) case: Case,
+    pub(crate) distribution: Distribution,
+    pub(crate) inputs: Tensors,
 }
 
 /// A relation with the calls that it is about, by their indices.
-struct Probe {
-    relation: Relation,
+pub(crate) struct Probe {
+    pub(crate) relation: Relation,
     /// New index to old index, of a permutation.
-    order: Vec<usize>,
-    before: Vec<usize>,
-    last: usize,
+    pub(crate) order: Vec<usize>,
+    pub(crate) before: Vec<usize>,
+    pub(crate) last: usize,
 }
 
 /// The calls of several relations on one case; what is drawn is drawn once.
-struct Calls<'a> {
+pub(crate) struct Calls<'a> {
     task: &'a Task,
     /// The task with every float input an activation, so that small integers stay integers.
     plain: Task,
     case: &'a Case,
     secret: &'a MasterSeed,
-    made: Vec<Call>,
+    pub(crate) made: Vec<Call>,
     /// Index of the call on inputs as they were drawn, and the second draw.
     drawn: BTreeMap<Distribution, (usize, Tensors)>,
+}
+
+/// True for a case that has something to permute and to split along every dimension of rows.
+pub(crate) fn is_rich(spec: &TaskSpec, case: &Case) -> bool {
+    let rows = &spec.metamorphic.rows;
+    rows.iter().all(|dim| case.dims.get(dim).is_some_and(|extent| *extent >= ROWS_MIN))
 }
 
 impl Judge {
@@ -74,11 +80,7 @@ impl Judge {
         let here = |case: &&Case| self.is_looked_at(spec, case) && self.is_inside(evaluation, case);
         let public: Vec<&Case> = spec.cases.iter().filter(here).collect();
         let mut all = cases.iter().chain(public.iter().copied());
-        let rich = |case: &&Case| {
-            let rows = &spec.metamorphic.rows;
-            rows.iter().all(|dim| case.dims.get(dim).is_some_and(|extent| *extent >= ROWS_MIN))
-        };
-        let found = all.clone().find(rich).or_else(|| all.next());
+        let found = all.clone().find(|case| is_rich(spec, case)).or_else(|| all.next());
         match found {
             Some(case) => self.relations_group(evaluation, case, secret, count_max, cancel),
             None => Ok(Group::early(Verdict::correct())),
@@ -209,7 +211,7 @@ impl Judge {
 }
 
 impl<'a> Calls<'a> {
-    fn new(task: &'a Task, case: &'a Case, secret: &'a MasterSeed) -> Self {
+    pub(crate) fn new(task: &'a Task, case: &'a Case, secret: &'a MasterSeed) -> Self {
         let mut plain = task.clone();
         for input in plain.spec.inputs.iter_mut().filter(|input| input.dtype.is_float()) {
             input.role = Role::Activation;
@@ -219,7 +221,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Makes the calls of a relation; `None` where the case has nothing to show it with.
-    fn probe(&mut self, relation: Relation) -> Result<Option<Probe>, JudgeError> {
+    pub(crate) fn probe(&mut self, relation: Relation) -> Result<Option<Probe>, JudgeError> {
         // Sums of small integers are exact in any order.
         let linear = self.task.spec.metamorphic.is_linear();
         let distribution = match &relation {

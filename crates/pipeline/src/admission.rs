@@ -71,6 +71,9 @@ pub struct Admission {
     pub mutants: Vec<MutantReport>,
     /// Cases and distributions where the reference is not finite: they tell nothing.
     pub silent: Vec<String>,
+    /// Relations that the task states and its reference breaks, in words.
+    #[serde(default)]
+    pub broken_relations: Vec<String>,
 }
 
 impl AdmissionTier {
@@ -109,6 +112,7 @@ impl Admission {
         }
         let odd = self.wrong.iter().filter(|wrong| !wrong.as_expected);
         why.extend(odd.map(|it| format!("wrong/{} ends as {}", it.name, it.verdict)));
+        why.extend(self.broken_relations.iter().map(|words| format!("`metamorphic`: {words}")));
         let idle = self.survivors().filter(|mutant| mutant.idle);
         why.extend(idle.map(|it| format!("an answer without any work would pass: {}", it.name)));
         why
@@ -183,7 +187,8 @@ mod tests {
             (&|it| it.mutants.retain(|it| !it.idle), AdmissionTier::Weak),
             (&|it| it.wrong[0].as_expected = false, AdmissionTier::Refused),
             (&|it| it.deviations = 1, AdmissionTier::Refused),
-        ] as [(&dyn Fn(&mut Admission), AdmissionTier); 5]
+            (&|it| it.broken_relations.push("rows".to_owned()), AdmissionTier::Refused),
+        ] as [(&dyn Fn(&mut Admission), AdmissionTier); 6]
         {
             assert_eq!(spoil(change).0, tier);
         }

@@ -32,7 +32,8 @@ pub(crate) fn prove(judge: &Judge, task: &Task, seed: &RunSeed) -> anyhow::Resul
         let places = silent.join("; ");
         terminal::line(&format!("  nothing is told where the reference overflows: {places}"));
     }
-    let admission = Admission { deviations, wrong, mutants, silent };
+    let broken_relations = judge.broken_relations(task, seed, &cancel)?;
+    let admission = Admission { deviations, wrong, mutants, silent, broken_relations };
     for line in admission.refusals().iter().chain(&admission.weaknesses()) {
         terminal::line(&format!("  {line}"));
     }

@@ -127,6 +127,19 @@ fn a_wrong_kernel_that_fails_for_another_reason_refuses_the_task() {
     assert!(ended.stdout.contains(": refused"), "{}", ended.stdout);
 }
 
+/// A factor on the input of a softmax is no factor on its output: every right kernel would fail.
+#[test]
+fn a_relation_that_the_reference_breaks_refuses_the_task() {
+    let ended = check_spoilt(|task| {
+        let path = task.join("task.toml");
+        let spec = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("{spec}scales = [[\"x\"]]\n")).unwrap();
+    });
+    assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("in its reference `y` is "), "{}", ended.stdout);
+    assert!(ended.stdout.contains(": refused"), "{}", ended.stdout);
+}
+
 #[test]
 fn a_task_without_wrong_kernels_is_weak() {
     let ended = check_spoilt(|task| std::fs::remove_dir_all(task.join("wrong")).unwrap());
