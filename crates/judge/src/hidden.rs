@@ -37,6 +37,8 @@ pub(crate) struct Group {
     pub(crate) repeatable: bool,
     /// Largest norm-wise error where it tells precision classes apart, by output.
     pub(crate) errors: BTreeMap<String, f64>,
+    /// What of it could not be probed, each with the reason.
+    pub(crate) unprobed: Vec<String>,
 }
 
 impl Group {
@@ -47,8 +49,13 @@ impl Group {
 
     /// A group that needed no run.
     pub(crate) fn early(verdict: Verdict) -> Self {
-        let (cases, errors) = (Vec::new(), BTreeMap::new());
-        Self { cases, verdict, deterministic: true, repeatable: true, errors }
+        let (cases, errors, unprobed) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { cases, verdict, deterministic: true, repeatable: true, errors, unprobed }
+    }
+
+    /// A group without anything to probe: it neither passes nor fails, and says why.
+    pub(crate) fn unprobed(why: &str) -> Self {
+        Self { unprobed: vec![why.to_owned()], ..Self::passed() }
     }
 }
 
@@ -207,7 +214,8 @@ impl Judge {
             }
         }
         let errors = errors_of(&cases);
-        Group { cases, verdict, deterministic, repeatable: true, errors }
+        let unprobed = Vec::new();
+        Group { cases, verdict, deterministic, repeatable: true, errors, unprobed }
     }
 
     /// The runs of one case: each distribution twice, and the first once more in a process of its
