@@ -68,7 +68,8 @@ pub fn profiler_times(text: &str) -> Vec<f64> {
 
 /// Fields of a line of CSV in double quotes.
 fn fields(line: &str) -> Vec<String> {
-    let inner = line.trim().trim_start_matches('"').trim_end_matches('"');
+    let line = line.trim();
+    let inner = line.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(line);
     inner.split("\",\"").map(str::to_owned).collect()
 }
 
