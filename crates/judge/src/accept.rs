@@ -17,7 +17,7 @@ use pipeline::acceptance::{
 use pipeline::comparison::Confidence;
 use pipeline::inputs::MasterSeed;
 use pipeline::report::GpuRecord;
-use pipeline::task::spec::Case;
+use pipeline::task::spec::{Case, Precision};
 use pipeline::timing::{NoTime, summary};
 use sandbox::CancelFlag;
 
@@ -139,17 +139,8 @@ impl Judge {
     ) -> Result<Entry, JudgeError> {
         let secret = MasterSeed(evaluation.seed.0).derive(&format!("accept/{group}"));
         let found = conclusive(self.accept_group(evaluation, group, &secret, cancel)?)?;
-        Ok(Entry::Trials(TrialsRecord {
-            group: group.to_owned(),
-            class: measured_class(&evaluation.task.spec, &found.errors),
-            length: lengths::of_group(group).map(|length| LengthError {
-                length,
-                norm_error: found.errors.values().copied().fold(0.0, f64::max),
-            }),
-            cases: found.cases,
-            verdict: found.verdict,
-            deterministic: found.deterministic,
-        }))
+        let class = measured_class(&evaluation.task.spec, &found.errors);
+        Ok(Entry::Trials(trials_record(group, class, found)))
     }
 
     fn window_record(
@@ -205,6 +196,25 @@ impl Judge {
             Err(JudgeError::NotAvailable(why)) => Ok(Found::NotAvailable { why }),
             other => other,
         }
+    }
+}
+
+/// A group as it is stored. One that was correct on no case says that nothing was probed.
+fn trials_record(group: &str, class: Option<Precision>, found: Group) -> TrialsRecord {
+    let worst = found.errors.values().copied().reduce(f64::max);
+    let length = lengths::of_group(group).zip(worst);
+    let mut unprobed = found.unprobed;
+    if found.verdict.is_correct() && found.cases.is_empty() && unprobed.is_empty() {
+        unprobed.push("no case was run".to_owned());
+    }
+    TrialsRecord {
+        group: group.to_owned(),
+        class,
+        length: length.map(|(length, norm_error)| LengthError { length, norm_error }),
+        cases: found.cases,
+        verdict: found.verdict,
+        deterministic: found.deterministic,
+        unprobed,
     }
 }
 
@@ -264,12 +274,14 @@ fn steady_states(gpu: &GpuRecord) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use pipeline::acceptance::{Subject, Timed, WindowRecord};
+    use std::collections::BTreeMap;
+
+    use pipeline::acceptance::{LengthError, Subject, Timed, WindowRecord};
     use pipeline::report::GpuRecord;
     use pipeline::timing::Sample;
     use pipeline::verdict::{Reason, Verdict};
 
-    use super::{conclusive, waited_for_host};
+    use super::{conclusive, trials_record, waited_for_host};
     use crate::JudgeError;
     use crate::hidden::Group;
 
@@ -306,6 +318,42 @@ mod tests {
             let end = conclusive(ended(verdict, false));
             assert!(matches!(end, Err(JudgeError::Child { child: "candidate", .. })));
         }
+    }
+
+    #[test]
+    fn a_group_without_cases_says_why_nothing_was_probed() {
+        let record = |group: Group| trials_record("class at length 256", None, group);
+        for (group, unprobed, missing) in [
+            (
+                Group::unprobed("the task states no relation between calls"),
+                &["the task states no relation between calls"][..],
+                Some("nothing could be probed (the task states no relation between calls)"),
+            ),
+            (
+                Group::passed(),
+                &["no case was run"],
+                Some("nothing could be probed (no case was run)"),
+            ),
+            // What failed before anything ran did not pass either.
+            (Group::early(Verdict::failed(Reason::Shape, "off")), &[], None),
+        ] {
+            let found = record(group);
+            assert_eq!(found.unprobed, unprobed);
+            assert_eq!(found.missing().as_deref(), missing);
+            assert_eq!(found.length, None);
+        }
+    }
+
+    #[test]
+    fn an_error_stands_at_its_length_only_where_there_is_one() {
+        let errors: BTreeMap<_, _> = [("x".to_owned(), 1e-6), ("y".to_owned(), 3e-6)].into();
+        let at = |name: &str, errors| {
+            trials_record(name, None, Group { errors, ..Group::passed() }).length
+        };
+        let expected = LengthError { length: 256, norm_error: 3e-6 };
+        assert_eq!(at("class at length 256", errors.clone()), Some(expected));
+        assert_eq!(at("class at length 256", BTreeMap::new()), None);
+        assert_eq!(at("history", errors), None);
     }
 
     #[test]

@@ -186,6 +186,10 @@ impl Judge {
         let trials = [Trial::on(case, distribution, plan, data, outputs)];
         let ran = self.run_candidate(evaluation, facts, &trials, &Headline::Left, cancel)?;
         let [trial] = &trials;
+        // However it ended there, the card may have done it.
+        if let Some(note) = ran.note {
+            return Ok(Big::Left(note));
+        }
         let end = match ran.report {
             Ok(report) => report.runs.into_iter().next().map(|run| run.end),
             Err((verdict, true)) => return Ok(failed(evaluation, trial, &verdict)),

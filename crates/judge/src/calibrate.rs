@@ -56,8 +56,10 @@ impl Judge {
             return Err(JudgeError::NotAvailable("no GPU".to_owned()));
         }
         let headline = self.timed_case(evaluation, case, WindowKind::Search, cancel)?;
-        let Headline::Timed(timed) = &headline else {
-            return Ok(Err("its tensors are too large here".to_owned()));
+        let timed = match &headline {
+            Headline::Timed(timed) => timed,
+            Headline::Untimed(why) => return Ok(Err(why.clone())),
+            Headline::Counted(_) | Headline::Left => return Ok(Err("it is not timed".to_owned())),
         };
         let ground = timed.ground(evaluation.task);
         let performed = match baseline.kind {

@@ -38,6 +38,8 @@ pub(crate) struct Group {
     pub(crate) repeatable: bool,
     /// Largest norm-wise error where it tells precision classes apart, by output.
     pub(crate) errors: BTreeMap<String, f64>,
+    /// What of it could not be probed, each with the reason.
+    pub(crate) unprobed: Vec<String>,
 }
 
 impl Group {
@@ -48,8 +50,13 @@ impl Group {
 
     /// A group that needed no run.
     pub(crate) fn early(verdict: Verdict) -> Self {
-        let (cases, errors) = (Vec::new(), BTreeMap::new());
-        Self { cases, verdict, deterministic: true, repeatable: true, errors }
+        let (cases, errors, unprobed) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { cases, verdict, deterministic: true, repeatable: true, errors, unprobed }
+    }
+
+    /// A group without anything to probe: it neither passes nor fails, and says why.
+    pub(crate) fn unprobed(why: &str) -> Self {
+        Self { unprobed: vec![why.to_owned()], ..Self::passed() }
     }
 }
 
@@ -209,7 +216,8 @@ impl Judge {
             }
         }
         let errors = errors_of(&cases);
-        Group { cases, verdict, deterministic, repeatable: true, errors }
+        let unprobed = Vec::new();
+        Group { cases, verdict, deterministic, repeatable: true, errors, unprobed }
     }
 
     /// The runs of one case: each distribution twice, and the first once more in a process of its
@@ -348,50 +356,4 @@ fn errors_of(cases: &[CaseReport]) -> BTreeMap<String, f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use pipeline::check::OutputCheck;
-    use pipeline::inputs::Distribution;
-    use pipeline::limits::NORM_ELEMENTS_MIN;
-    use pipeline::report::{CaseReport, CaseStatus};
-
-    use super::errors_of;
-
-    fn case(distribution: Distribution, compared: u64, norm_error: f64) -> CaseReport {
-        let check = OutputCheck {
-            output: "y".to_owned(),
-            elements: compared,
-            compared,
-            wrong: 0,
-            unwritten: 0,
-            nonfinite: 0,
-            first: Vec::new(),
-            worst_ratio: 0.1,
-            norm_error,
-            norm_limit: 1e-6,
-            worst_part_error: 0.0,
-            pattern: String::new(),
-            failure: None,
-        };
-        CaseReport {
-            case: "hidden 1".to_owned(),
-            dims: [("n".to_owned(), 7)].into(),
-            distribution,
-            status: CaseStatus::Passed,
-            checks: vec![check],
-            counters: None,
-            findings: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn only_errors_that_a_limit_is_held_against_tell_the_class() {
-        let long = NORM_ELEMENTS_MIN;
-        let cases = [
-            case(Distribution::D1, long, 1e-7),
-            case(Distribution::D1, long - 1, 1e-3),
-            case(Distribution::D6, long, 1e-2),
-        ];
-        assert_eq!(errors_of(&cases), [("y".to_owned(), 1e-7)].into());
-        assert!(errors_of(&cases[1..]).is_empty());
-    }
-}
+mod tests;

@@ -4,7 +4,8 @@ use pipeline::build::BuildFacts;
 use pipeline::check::OutputCheck;
 use pipeline::defence::Defence;
 use pipeline::inputs::MasterSeed;
-use pipeline::lengths::lengths;
+use pipeline::lengths::{lengths, tells_classes};
+use pipeline::limits::NORM_ELEMENTS_MIN;
 use pipeline::report::{CaseReport, CaseStatus};
 use pipeline::task::spec::{Case, Place, Precision};
 use pipeline::verdict::Reason;
@@ -18,18 +19,34 @@ use crate::{Judge, JudgeError};
 const ROUNDING_TYPES: [&str; 3] = ["tf32", "bf16", "f16"];
 /// What the names of these groups begin with.
 const GROUP: &str = "class at length ";
-
-/// Name of the group that measures at a length.
-pub(crate) fn group_name(length: i64) -> String {
-    format!("{GROUP}{length}")
-}
+/// The group of a task that has no shape for any length.
+const NO_LENGTH: &str = "class at any length";
 
 /// The length that a group measures at; `None` for other groups.
 pub(crate) fn of_group(name: &str) -> Option<i64> {
     name.strip_prefix(GROUP)?.parse().ok()
 }
 
+/// True for the group that stands for lengths where there are none.
+pub(crate) fn is_without_length(name: &str) -> bool {
+    name == NO_LENGTH
+}
+
+/// What that group comes to.
+pub(crate) fn without_length() -> Group {
+    Group::unprobed("no shape of any length is in the task's ranges and the plan's domain")
+}
+
 impl Judge {
+    /// Names of the groups that measure the class, shortest length first; none where the task's
+    /// error does not tell classes apart.
+    pub(crate) fn length_groups(&self, evaluation: &Evaluation<'_>) -> Vec<String> {
+        let cases = self.length_cases(evaluation);
+        let nowhere = cases.is_empty() && tells_classes(&evaluation.task.spec);
+        let names = cases.iter().map(|(length, _)| format!("{GROUP}{length}"));
+        names.chain(nowhere.then(|| NO_LENGTH.to_owned())).collect()
+    }
+
     /// A shape for each length at which the class is measured, shortest first; none where the
     /// task's error does not tell classes apart.
     pub(crate) fn length_cases(&self, evaluation: &Evaluation<'_>) -> Vec<(i64, Case)> {
@@ -64,7 +81,13 @@ impl Judge {
         match self.plan_at(evaluation, self.facts_of(evaluation)?, case) {
             Ok(plan) => {
                 let plain = [self.plain_distribution()];
-                self.run_group(evaluation, self.case_runs(case, &plan, &plain, secret), cancel)
+                let runs = self.case_runs(case, &plan, &plain, secret);
+                let mut group = self.run_group(evaluation, runs, cancel)?;
+                if group.verdict.is_correct() && group.errors.is_empty() {
+                    let why = format!("no output has {NORM_ELEMENTS_MIN} elements for a norm");
+                    group.unprobed.push(why);
+                }
+                Ok(group)
             }
             Err(verdict) => Ok(Group::early(verdict)),
         }

@@ -5,7 +5,7 @@
 //! ([`Judge::check_room`]).
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use pipeline::digest::Digest;
@@ -22,7 +22,6 @@ use crate::limits::{
     BIG_ABOVE, CONTENTS, DEVICE_GRAIN, DEVICE_SPARE_BYTES, HOST_SPARE_BYTES, SIMULATED_BYTES_MAX,
     SIMULATED_GRAIN, SLOTS_BYTES_MAX, TILE_BYTES,
 };
-use crate::trials::TrialSpec;
 use crate::{Judge, JudgeError};
 
 /// What a judge may use of this machine's memory, and what it takes for large.
@@ -202,33 +201,30 @@ impl Judge {
         sheet.map_or(&self.config.device, |sheet| &sheet.facts).l2_bytes.unsigned_abs()
     }
 
-    /// Refuses runs that do not fit into memory together, before anything is made for them.
+    /// Refuses runs that do not fit into memory together, before anything is made for them. Each
+    /// has its case and whether its content is new: one that several runs have is there once.
     ///
     /// # Errors
     /// [`JudgeError::NotAvailable`] where they do not fit.
-    pub(crate) fn check_room(
+    pub(crate) fn check_room<'c>(
         &self,
         task: &Task,
-        specs: &[TrialSpec<'_>],
+        runs: impl Iterator<Item = (&'c Case, bool)>,
         cancel: &CancelFlag,
     ) -> Result<(), JudgeError> {
         let free = self.free_memory(cancel)?;
         let mut need = Memory { device: 0, host: 0 };
-        let mut contents = BTreeMap::new();
         let wanted = Wanted { kept_outputs: 1, window: None, ..self.wanted(0) };
-        for spec in specs {
-            let Ok(bytes) = CaseBytes::of(&task.spec, &spec.case.dims, self.grain()) else {
+        for (case, is_new) in runs {
+            let Ok(bytes) = CaseBytes::of(&task.spec, &case.dims, self.grain()) else {
                 continue;
             };
-            // A content that several runs have is there once.
-            let content = (&spec.case.dims, spec.distribution, spec.master.digest());
-            let seen = contents.insert(content, ()).is_some();
-            let wanted = Wanted { contents: u64::from(!seen), ..wanted };
+            let wanted = Wanted { contents: u64::from(is_new), ..wanted };
             let own = wanted.need(&bytes, Rung::Everything);
             need.device = need.device.max(own.device);
             need.host = need.host.saturating_add(own.host);
             if !need.fits(free) {
-                let case = &spec.case.name;
+                let case = &case.name;
                 return Err(JudgeError::NotAvailable(format!(
                     "the case `{case}` takes {} bytes of device memory, of which {} are free, and \
                      with the runs before it {} of host memory, of which {} are free",

@@ -77,7 +77,7 @@ impl Judge {
 }
 
 /// True for ends after which a card must show that it still works.
-fn in_trouble(end: &Result<ChildEnd<RunReport>, JudgeError>) -> bool {
+pub(crate) fn in_trouble(end: &Result<ChildEnd<RunReport>, JudgeError>) -> bool {
     match end {
         Ok(ChildEnd::Reported(report)) => {
             let runs = report.runs.iter().map(|run| &run.end);

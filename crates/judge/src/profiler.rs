@@ -49,7 +49,7 @@ pub fn profiler_words(ncu: &Path, kernels: &[String]) -> Vec<String> {
 }
 
 /// The metric of each launch in order, in nanoseconds, from the profiler's page of details in base
-/// units.
+/// units; none where it could not tell one of them.
 #[must_use]
 pub fn profiler_times(text: &str) -> Vec<f64> {
     let mut lines = text.lines().skip_while(|line| !line.contains("\"Metric Name\""));
@@ -60,14 +60,16 @@ pub fn profiler_times(text: &str) -> Vec<f64> {
     let time = |line: &str| {
         let fields = fields(line);
         let is_time = fields.get(name)? == METRIC && fields.get(unit)? == "ns";
-        is_time.then(|| fields.get(value)?.replace(',', "").parse().ok()).flatten()
+        let number = || fields.get(value)?.replace(',', "").parse().ok();
+        is_time.then(|| number().filter(|ns: &f64| ns.is_finite() && *ns > 0.0))
     };
-    lines.filter_map(time).collect()
+    lines.filter_map(time).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Fields of a line of CSV in double quotes.
 fn fields(line: &str) -> Vec<String> {
-    let inner = line.trim().trim_start_matches('"').trim_end_matches('"');
+    let line = line.trim();
+    let inner = line.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(line);
     inner.split("\",\"").map(str::to_owned).collect()
 }
 

@@ -227,6 +227,7 @@ impl Found {
     fn take(&mut self, group: Group) -> bool {
         self.cases.extend(group.cases);
         self.repeatable &= group.repeatable;
+        self.notes.extend(group.unprobed.iter().map(|what| format!("not probed: {what}")));
         let note = "outputs differ from run to run, within the gates";
         if !group.deterministic && self.notes.iter().all(|known| known != note) {
             self.notes.push(note.to_owned());

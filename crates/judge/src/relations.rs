@@ -83,7 +83,7 @@ impl Judge {
         let found = all.clone().find(|case| is_rich(spec, case)).or_else(|| all.next());
         match found {
             Some(case) => self.relations_group(evaluation, case, secret, count_max, cancel),
-            None => Ok(Group::early(Verdict::correct())),
+            None => Ok(Group::unprobed("no case that runs here is inside the plan's domain")),
         }
     }
 
@@ -95,29 +95,40 @@ impl Judge {
         count_max: usize,
         cancel: &CancelFlag,
     ) -> Result<Group, JudgeError> {
-        let facts = self.facts_of(evaluation)?;
-        let mut wanted = relations(&evaluation.task.spec.metamorphic);
-        wanted.truncate(count_max);
-        if wanted.is_empty() || !self.config.policy.has(Defence::F) {
-            return Ok(Group::early(Verdict::correct()));
+        let wanted = relations(&evaluation.task.spec.metamorphic);
+        if wanted.is_empty() {
+            return Ok(Group::unprobed("the task states no relation between calls"));
+        }
+        if !self.config.policy.has(Defence::F) {
+            return Ok(Group::unprobed("relations are off"));
         }
         let mut calls = Calls::new(evaluation.task, case, secret);
-        let mut probes = Vec::new();
+        let (mut probes, mut unprobed) = (Vec::new(), Vec::new());
         for relation in wanted {
-            if self.splits_inside(evaluation, case, &relation) {
-                probes.extend(calls.probe(relation)?);
+            if probes.len() == count_max {
+                break;
             }
+            match self.shows_nothing(evaluation, case, &relation) {
+                Some(why) => unprobed.push(format!("{}: {why}", relation.name())),
+                None => probes.push(calls.probe(relation)?),
+            }
+        }
+        if probes.is_empty() {
+            return Ok(Group { unprobed, ..Group::passed() });
         }
         let made = std::mem::take(&mut calls.made);
         let cases: Vec<Case> = made.iter().map(|call| call.case.clone()).collect();
-        let mut trials = Vec::new();
-        for (call, case) in made.into_iter().zip(&cases) {
-            match self.relation_trial(evaluation, facts, call, case, cancel)? {
-                Ok(trial) => trials.push(trial),
-                Err(verdict) => return Ok(Group::early(verdict)),
-            }
+        let runs = cases.iter().map(|case| (case, true));
+        match self.check_room(evaluation.task, runs, cancel) {
+            Err(JudgeError::NotAvailable(why)) => return Ok(Group::unprobed(&why)),
+            other => other?,
         }
+        let trials = match self.relation_trials(evaluation, made, &cases, cancel)? {
+            Ok(trials) => trials,
+            Err(verdict) => return Ok(Group::early(verdict)),
+        };
         let mut group = self.run_trials(evaluation, &trials, trials.len(), cancel)?;
+        group.unprobed = unprobed;
         // A crash that is forgiven has left nothing to compare.
         if group.verdict.is_correct() && !group.cases.is_empty() {
             group.verdict = self.related(evaluation, &trials, &probes, cancel)?;
@@ -125,9 +136,30 @@ impl Judge {
         Ok(group)
     }
 
+    /// Why a case has nothing to show a relation with; `None` where it has.
+    fn shows_nothing(
+        &self,
+        evaluation: &Evaluation<'_>,
+        case: &Case,
+        relation: &Relation,
+    ) -> Option<&'static str> {
+        let single = |dim: &String| case.dims.get(dim).is_none_or(|extent| *extent < 2);
+        let floats = || evaluation.task.spec.outputs.iter().any(|it| it.dtype.is_float());
+        match relation {
+            Relation::Permuted { dim } | Relation::Split { dim } if single(dim) => {
+                Some("the case has a single index")
+            }
+            Relation::Split { dim } if !self.splits_inside(evaluation, case, dim) => {
+                Some("a part is outside the plan's domain or the task's ranges")
+            }
+            Relation::Added { .. } if !floats() => Some("no output has floats"),
+            Relation::Permuted { .. } | Relation::Split { .. } => None,
+            Relation::Scaled { .. } | Relation::Added { .. } => None,
+        }
+    }
+
     /// False where a part of the shape is outside the plan's domain or the task's ranges.
-    fn splits_inside(&self, evaluation: &Evaluation<'_>, case: &Case, relation: &Relation) -> bool {
-        let Relation::Split { dim } = relation else { return true };
+    fn splits_inside(&self, evaluation: &Evaluation<'_>, case: &Case, dim: &str) -> bool {
         let low = evaluation.task.spec.hidden.ranges.get(dim).map_or(1, |[low, _]| *low);
         split(&case.dims, dim).is_some_and(|(_, parts)| {
             parts.into_iter().all(|dims| {
@@ -135,6 +167,20 @@ impl Judge {
                 part.dims[dim] >= low && self.is_inside(evaluation, &part)
             })
         })
+    }
+
+    fn relation_trials<'c>(
+        &self,
+        evaluation: &Evaluation<'_>,
+        made: Vec<Call>,
+        cases: &'c [Case],
+        cancel: &CancelFlag,
+    ) -> Result<Result<Vec<Trial<'c>>, Verdict>, JudgeError> {
+        let facts = self.facts_of(evaluation)?;
+        let calls = made.into_iter().zip(cases);
+        calls
+            .map(|(call, case)| self.relation_trial(evaluation, facts, call, case, cancel))
+            .collect()
     }
 
     fn relation_trial<'c>(
@@ -189,24 +235,23 @@ impl Judge {
                 items.extend(twin.map(|twin| VerifyItem { twin: Some(twin), ..item }));
             }
         }
-        if items.is_empty() {
-            return Ok(Verdict::correct());
-        }
         let spreads = self.verified(items, &bulk.0, cancel)?.spreads;
-        let broken = owners.iter().zip(spreads).find_map(|(probe, spread)| {
-            let apart = spread?.ratio;
+        let spreads: Vec<f64> = spreads.into_iter().flatten().map(|spread| spread.ratio).collect();
+        let seen = |probe: &Probe| owners.iter().any(|owner| std::ptr::eq(*owner, probe));
+        if spreads.len() != owners.len() || !probes.iter().all(seen) {
+            let why = "it left out a relation".to_owned();
+            return Err(JudgeError::Child { child: "verify", why });
+        }
+        let broken = owners.iter().zip(spreads).find_map(|(probe, apart)| {
             let exact = exactly(evaluation, &probe.relation);
             (apart > if exact { 0.0 } else { SPREAD_SHARE_MAX }).then_some((probe, apart))
         });
-        Ok(match broken {
-            None => Verdict::correct(),
-            Some((probe, apart)) => {
-                let case = &trials[probe.last].case.name;
-                let words = probe.relation.describe();
-                let detail = format!("case `{case}`: {words}: {apart:.2e} tolerances apart");
-                Verdict::failed(Reason::Mismatch, detail)
-            }
-        })
+        Ok(broken.map_or_else(Verdict::correct, |(probe, apart)| {
+            let case = &trials[probe.last].case.name;
+            let words = probe.relation.describe();
+            let detail = format!("case `{case}`: {words}: {apart:.2e} tolerances apart");
+            Verdict::failed(Reason::Mismatch, detail)
+        }))
     }
 }
 
@@ -220,8 +265,8 @@ impl<'a> Calls<'a> {
         Self { task, plain, case, secret, made, drawn }
     }
 
-    /// Makes the calls of a relation; `None` where the case has nothing to show it with.
-    pub(crate) fn probe(&mut self, relation: Relation) -> Result<Option<Probe>, JudgeError> {
+    /// Makes the calls of a relation, which the case has something to show with.
+    pub(crate) fn probe(&mut self, relation: Relation) -> Result<Probe, JudgeError> {
         // Sums of small integers are exact in any order.
         let linear = self.task.spec.metamorphic.is_linear();
         let distribution = match &relation {
@@ -239,7 +284,11 @@ impl<'a> Calls<'a> {
                 last = Some(self.call(distribution, &Change::Order { dim, order: &indices })?);
             }
             Relation::Split { dim } => {
-                let Some((at, [_, _])) = split(&self.case.dims, dim) else { return Ok(None) };
+                let Some((at, _)) = split(&self.case.dims, dim) else {
+                    let (task, why) =
+                        (self.task.spec.name.clone(), format!("`{dim}` has no parts"));
+                    return Err(JudgeError::Reference { task, why });
+                };
                 let whole = self.case.dims[dim] as usize;
                 let first = self.call(distribution, &Change::Part { dim, from: 0, to: at })?;
                 let rest = self.call(distribution, &Change::Part { dim, from: at, to: whole })?;
@@ -253,7 +302,7 @@ impl<'a> Calls<'a> {
                 last = Some(self.call(distribution, &Change::Sum { inputs })?);
             }
         }
-        Ok(Some(Probe { relation, order: indices, before, last: last.unwrap_or(base) }))
+        Ok(Probe { relation, order: indices, before, last: last.unwrap_or(base) })
     }
 
     /// The call on inputs as they are drawn.

@@ -178,11 +178,22 @@ fn all_completed(end: ChildEnd<RunReport>) -> Result<(), String> {
 
 /// True for hazards that the tool itself does not count as errors.
 fn is_warning(summary: &str) -> bool {
-    summary.contains("(0 errors,")
+    counts(summary).any(|(_, what)| what == "warning")
+        && counts(summary).all(|(count, what)| count == 0 || what != "error")
 }
 
+/// True where the tool counted something, and nothing that it counted is there.
 fn is_clean(summary: &str) -> bool {
-    summary.contains(" 0 errors") || summary.contains(" 0 hazards")
+    counts(summary).next().is_some() && counts(summary).all(|(count, _)| count == 0)
+}
+
+/// The numbers of a summary, each with the word behind it, in the singular.
+fn counts(summary: &str) -> impl Iterator<Item = (u64, &str)> {
+    let words = summary.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.clone().zip(words.skip(1)).filter_map(|(count, what)| {
+        let count = count.parse().ok()?;
+        Some((count, what.strip_suffix('s').unwrap_or(what)))
+    })
 }
 
 #[cfg(test)]
@@ -243,6 +254,9 @@ mod tests {
             (&*two, "fails"),
             ("========= ERROR SUMMARY: 10 errors\n========= Invalid", "fails"),
             ("Invalid\nRACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)", "fails"),
+            // What is not displayed is counted all the same.
+            ("Invalid\nRACECHECK SUMMARY: 0 hazards displayed (3 errors, 0 warnings)", "fails"),
+            ("Invalid\nERROR SUMMARY: 100 errors. (92 errors not printed)", "fails"),
             (warned, "audits"),
             ("nothing of the kind", "not available"),
         ] {

@@ -7,6 +7,7 @@ use sandbox::{CancelFlag, ChildKind, Memfd};
 
 use crate::children::{Call, ChildEnd};
 use crate::limits::WATCHED_LIMITS;
+use crate::on_card::in_trouble;
 use crate::reference::Whose;
 use crate::{Judge, JudgeError};
 
@@ -46,10 +47,13 @@ impl Judge {
             limits: &WATCHED_LIMITS,
             environment: &environment,
         };
-        let (end, said) = call.perform_told(&request, bulk, cancel)?;
-        if !matches!(end, ChildEnd::Reported(_)) {
+        let (end, said) = match call.perform_told(&request, bulk, cancel) {
+            Ok((end, said)) => (Ok(end), said),
+            Err(error) => (Err(error), String::new()),
+        };
+        if in_trouble(&end) {
             self.check_health(&lease, cancel)?;
         }
-        Ok((end, said))
+        Ok((end?, said))
     }
 }

@@ -1,5 +1,6 @@
 //! The cases that run in full: prepared here, run in the candidate's child, compared in another.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pipeline::build::BuildFacts;
@@ -145,7 +146,12 @@ impl Judge {
     ) -> Result<Vec<Trial<'a>>, JudgeError> {
         let task = evaluation.task;
         let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
-        self.check_room(task, &specs, cancel)?;
+        let mut contents = BTreeSet::new();
+        let runs = specs.iter().map(|spec| {
+            let content = (&spec.case.dims, spec.distribution, spec.master.digest());
+            (spec.case, contents.insert(content))
+        });
+        self.check_room(task, runs, cancel)?;
         let mut trials: Vec<Trial<'a>> = Vec::new();
         for spec in specs {
             let TrialSpec { case, plan, distribution, poison, continues, twin_of, .. } = spec;

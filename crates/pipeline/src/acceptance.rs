@@ -147,6 +147,20 @@ pub struct TrialsRecord {
     /// Of a group that measures the class at one accumulation length.
     #[serde(default)]
     pub length: Option<LengthError>,
+    /// What of the group could not be probed, each with the reason: all of it where there are no
+    /// cases. Records of older programs have none, and conclude as they did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unprobed: Vec<String>,
+}
+
+impl TrialsRecord {
+    /// What is not available of the group; `None` where all of it was probed.
+    #[must_use]
+    pub fn missing(&self) -> Option<String> {
+        let how = if self.cases.is_empty() { "nothing" } else { "not all" };
+        let why = self.unprobed.join("; ");
+        (!self.unprobed.is_empty()).then(|| format!("{how} could be probed ({why})"))
+    }
 }
 
 /// How exact a kernel is at one accumulation length.

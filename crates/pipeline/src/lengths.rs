@@ -18,6 +18,13 @@ const SHORT_MIN: i64 = 16;
 /// Extents of the other dimensions, until an output is large enough for a norm.
 const OTHER_EXTENTS: [i64; 4] = [64, 256, 1024, 4096];
 
+/// True for tasks whose error tells classes apart at every length.
+#[must_use]
+pub fn tells_classes(spec: &TaskSpec) -> bool {
+    let summed = spec.dims.iter().any(|dim| names(&spec.gate.k, dim));
+    summed && FAMILIES.contains(&spec.family.as_str())
+}
+
 /// A short, a middle and a long accumulation length with a shape for each, shortest first; fewer
 /// where the ranges, the bytes or `admits` leave fewer, none for families that need none.
 #[must_use]
@@ -33,7 +40,7 @@ pub fn lengths(
     let Some(main) = summed.max_by_key(|dim| range(dim).map_or(0, |[_, high]| high)) else {
         return Vec::new();
     };
-    let (true, Some([low, high])) = (FAMILIES.contains(&spec.family.as_str()), range(main)) else {
+    let (true, Some([low, high])) = (tells_classes(spec), range(main)) else {
         return Vec::new();
     };
     let fits = |dims: &Dims| tensor_bytes(spec, dims).is_some_and(|bytes| bytes <= bytes_max);
@@ -87,7 +94,7 @@ fn names(expression: &str, dim: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::lengths;
+    use super::{lengths, tells_classes};
     use crate::task::Task;
     use crate::task::spec::{Place, TaskSpec};
     use crate::task::tests::task_files;
@@ -116,6 +123,9 @@ mod tests {
         spec.family = "elementwise".to_owned();
         assert_eq!(of(&spec, Place::Sim, 128 << 10, 1), [0; 0]);
         assert_eq!(of(&shipped_spec("vector_add"), Place::Sim, 128 << 10, 1), [0; 0]);
+        assert!(!tells_classes(&spec) && !tells_classes(&shipped_spec("vector_add")));
+        // A domain without a power of two leaves none, and yet there would be something to tell.
+        assert!(tells_classes(&shipped_spec("matmul_f32")));
     }
 
     #[test]

@@ -138,7 +138,18 @@ pub fn relations(stated: &Metamorphic) -> Vec<Relation> {
 }
 
 impl Relation {
-    /// The relation in words.
+    /// Which relation it is, in a few words.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Permuted { dim } => format!("permuted along `{dim}`"),
+            Self::Split { dim } => format!("split along `{dim}`"),
+            Self::Scaled { inputs } => format!("scaled by {inputs:?}"),
+            Self::Added { inputs } => format!("added over {inputs:?}"),
+        }
+    }
+
+    /// How a kernel breaks it, in words.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -156,13 +167,16 @@ impl Relation {
     }
 }
 
-/// A permutation of 0..count: new index to old index.
+/// A permutation of 0..count, never the one that changes nothing: new index to old index.
 #[must_use]
 pub fn order(count: usize, seed: &MasterSeed) -> Vec<usize> {
     let mut random = ChaCha8Rng::from_seed(seed.derive("order").0);
     let mut order: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {
         order.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
+    if order.is_sorted() && count > 1 {
+        order.rotate_left(1);
     }
     order
 }

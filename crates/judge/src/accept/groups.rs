@@ -4,7 +4,6 @@
 use pipeline::acceptance::Scope;
 use pipeline::inputs::{MasterSeed, Poison};
 use pipeline::launch::ResolvedPlan;
-use pipeline::metamorphic::relations;
 use pipeline::task::spec::Case;
 use sandbox::CancelFlag;
 
@@ -42,15 +41,12 @@ impl Judge {
         let public = inside.iter().map(|case| format!("{PUBLIC}{}", case.name));
         let [races, _] = self.races();
         let race_names = (1..=races).map(|index| format!("{RACES}{index}"));
-        let lengths = self.length_cases(evaluation).into_iter();
-        let lengths = lengths.map(|(length, _)| lengths::group_name(length));
-        let related = !relations(&spec.metamorphic).is_empty();
-        let others = related.then_some(RELATIONS).into_iter().chain([HISTORY]).map(str::to_owned);
+        let others = [RELATIONS, HISTORY].map(str::to_owned);
         let domain = evaluation.candidate.plan.domain.iter();
         Groups {
             names: shape_names
                 .chain(public)
-                .chain(lengths)
+                .chain(self.length_groups(evaluation))
                 .chain(others)
                 .chain(race_names)
                 .collect(),
@@ -73,6 +69,9 @@ impl Judge {
         let shapes = self.accept_cases(evaluation);
         if group == RELATIONS {
             return self.related_calls(evaluation, &shapes, usize::MAX, secret, cancel);
+        }
+        if lengths::is_without_length(group) {
+            return Ok(lengths::without_length());
         }
         if let Some(length) = lengths::of_group(group) {
             return self.length_group(evaluation, length, secret, cancel);

@@ -36,8 +36,8 @@ impl Judge {
         let mut calls = Calls::new(task, case, &secret);
         let mut probes = Vec::new();
         for relation in relations(&spec.metamorphic) {
-            if parts_are_in_range(spec, case, &relation) {
-                probes.extend(calls.probe(relation)?);
+            if is_shown(spec, case, &relation) {
+                probes.push(calls.probe(relation)?);
             }
         }
         let mut answered: Vec<Answered> = Vec::new();
@@ -61,7 +61,8 @@ impl Judge {
     }
 }
 
-fn parts_are_in_range(spec: &TaskSpec, case: &Case, relation: &Relation) -> bool {
+/// False where the parts of a case are outside the task's ranges.
+fn is_shown(spec: &TaskSpec, case: &Case, relation: &Relation) -> bool {
     let Relation::Split { dim } = relation else { return true };
     let low = spec.hidden.ranges.get(dim).map_or(1, |[low, _]| *low);
     split(&case.dims, dim).is_some_and(|(_, parts)| parts.iter().all(|part| part[dim] >= low))

@@ -18,6 +18,10 @@ fn times_are_read_from_the_page_of_details() {
                 \"0\",\"ww_copy\",\"sm__cycles.sum\",\"cycle\",\"77\"\n\
                 \"1\",\"ww_fma\",\"gpu__time_duration.sum\",\"ns\",\"1,234,500\"\n";
     assert_eq!(profiler_times(page), [5_250.0, 1_234_500.0]);
+    // One launch that was not measured, and nobody knows any more which belong together.
+    for unknown in ["nan", "inf", "n/a", "0", ""] {
+        assert_eq!(profiler_times(&page.replace("5,250", unknown)), [0.0; 0], "{unknown}");
+    }
     assert_eq!(profiler_times("==ERROR== no permission\n"), [0.0; 0]);
     assert_eq!(profiler_times(&page.replace("\"ns\"", "\"us\"")), [0.0; 0]);
 }

@@ -30,10 +30,11 @@ pub(super) fn claimed(protocol: &Protocol, entries: &[Entry], against: Against) 
     };
     let mut notes = noted(entries);
     notes.extend(ungated(entries).map(str::to_owned));
-    let mut not_available = said(entries, &|found| match found {
+    let mut not_available: Vec<String> = unprobed(entries).collect();
+    not_available.extend(said(entries, &|found| match found {
         Found::NotAvailable { why } => Some(why.clone()),
         Found::Clean | Found::Fails { .. } | Found::Audits { .. } | Found::Notes { .. } => None,
-    });
+    }));
     not_available.extend(not_timed(protocol, entries));
     Claim {
         cases: protocol.cases.iter().map(case).collect(),
@@ -89,6 +90,14 @@ fn lengths(entries: &[Entry]) -> Vec<LengthClass> {
         Entry::Pilot(_) | Entry::Window(_) => None,
     });
     classes.collect()
+}
+
+/// Groups of trials that had nothing to show, or not all that they stand for.
+fn unprobed(entries: &[Entry]) -> impl Iterator<Item = String> {
+    entries.iter().filter_map(|entry| match entry {
+        Entry::Trials(record) => record.missing().map(|it| format!("{}: {it}", record.group)),
+        Entry::Rebuilt { .. } | Entry::Checked { .. } | Entry::Pilot(_) | Entry::Window(_) => None,
+    })
 }
 
 pub(super) fn said(entries: &[Entry], what: &dyn Fn(&Found) -> Option<String>) -> Vec<String> {

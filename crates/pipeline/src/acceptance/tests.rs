@@ -1,4 +1,5 @@
 mod rivals;
+mod unprobed;
 
 use super::{
     Check, Entry, Found, LengthError, Protocol, Scope, Step, Subject, Timed, TrialsRecord,
@@ -86,6 +87,7 @@ fn play(protocol: &Protocol, candidate_ns: f64, spoil: &dyn Fn(usize, &mut Entry
                 deterministic: true,
                 class: Some(Precision::Fp32),
                 length: None,
+                unprobed: Vec::new(),
             }),
             Step::Check(check) => Entry::Checked { check, found: Found::Clean },
             Step::Pilot { case, baseline } => {

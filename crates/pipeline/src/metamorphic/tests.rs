@@ -14,6 +14,19 @@ fn sums(input: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn a_permutation_moves_something_wherever_it_can() {
+    for count in [2, 3, 4] {
+        for seed in 0..32 {
+            let mut order = order(count, &MasterSeed([seed; 32]));
+            assert!(!order.is_sorted(), "{count} {seed}");
+            order.sort_unstable();
+            assert!(order.into_iter().eq(0..count), "{count} {seed}");
+        }
+    }
+    assert_eq!([order(0, &MasterSeed([0; 32])), order(1, &MasterSeed([0; 32]))], [vec![], vec![0]]);
+}
+
+#[test]
 fn sums_of_rows_keep_every_relation_and_others_do_not() {
     let own: Vec<f32> = (0..15).map(|at| (at * at % 7) as f32 - 3.0).collect();
     let (own, other) = (bytes(&own), bytes(&(0..15).map(|at| at as f32).collect::<Vec<_>>()));

@@ -89,6 +89,7 @@ fn perform(step: &Step, suspicion: Option<Suspicion>) -> Option<Entry> {
             deterministic: true,
             class: Some(Precision::Fp32),
             length: None,
+            unprobed: Vec::new(),
         }),
         Step::Check(check) => Entry::Checked { check: *check, found: Found::Clean },
         Step::Pilot { baseline, .. } => {

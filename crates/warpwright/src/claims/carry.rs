@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use agent::Interrupt;
 use judge::JudgeError;
 use pipeline::acceptance::{
-    Conclusion, Entry, Found, Protocol, Step, Subject, Timed, WindowRecord, conclude, next_step,
+    Conclusion, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WindowRecord, conclude,
+    next_step,
 };
 use pipeline::digest::Digest;
 use pipeline::report::microseconds;
@@ -134,11 +135,7 @@ fn progress_line(protocol: &Protocol, entries: &[Entry]) -> Option<String> {
     Some(match entries.last()? {
         Entry::Rebuilt { same: true } => "built again: the same program".to_owned(),
         Entry::Rebuilt { same: false } => "built again: another program".to_owned(),
-        Entry::Trials(record) => {
-            let passed = record.verdict.is_correct();
-            let end = if passed { "correct".to_owned() } else { record.verdict.to_string() };
-            format!("trials {}: {end}", record.group)
-        }
+        Entry::Trials(record) => format!("trials {}: {}", record.group, trials_in_words(record)),
         Entry::Checked { check, found } => {
             format!("check {}: {}", format!("{check:?}").to_lowercase(), found_in_words(found))
         }
@@ -197,6 +194,17 @@ fn time_of(record: &WindowRecord) -> String {
     }
 }
 
+fn trials_in_words(record: &TrialsRecord) -> String {
+    if !record.verdict.is_correct() {
+        return record.verdict.to_string();
+    }
+    match record.missing() {
+        None => "correct".to_owned(),
+        Some(missing) if record.cases.is_empty() => format!("not available: {missing}"),
+        Some(missing) => format!("correct; not available: {missing}"),
+    }
+}
+
 fn found_in_words(found: &Found) -> String {
     match found {
         Found::Clean => "clean".to_owned(),
@@ -204,5 +212,54 @@ fn found_in_words(found: &Found) -> String {
         Found::Audits { detail } => format!("a person has to look: {detail}"),
         Found::Notes { detail } => detail.clone(),
         Found::NotAvailable { why } => format!("not available: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pipeline::acceptance::TrialsRecord;
+    use pipeline::inputs::Distribution;
+    use pipeline::report::{CaseReport, CaseStatus};
+    use pipeline::verdict::{Reason, Verdict};
+
+    use super::trials_in_words;
+
+    #[test]
+    fn a_group_of_trials_is_correct_only_where_something_was_probed() {
+        let record = |cases: &[CaseReport], unprobed: &[&str], verdict| TrialsRecord {
+            group: "relations".to_owned(),
+            cases: cases.to_vec(),
+            verdict,
+            deterministic: true,
+            class: None,
+            length: None,
+            unprobed: unprobed.iter().map(|it| (*it).to_owned()).collect(),
+        };
+        let (correct, wrong) = (Verdict::correct, || Verdict::failed(Reason::Mismatch, "off"));
+        let case = CaseReport {
+            case: "tiny".to_owned(),
+            dims: BTreeMap::new(),
+            distribution: Distribution::D1,
+            status: CaseStatus::Passed,
+            checks: Vec::new(),
+            counters: None,
+            findings: Vec::new(),
+        };
+        for (record, expected) in [
+            (record(std::slice::from_ref(&case), &[], correct()), "correct"),
+            (
+                record(&[], &["no rows"], correct()),
+                "not available: nothing could be probed (no rows)",
+            ),
+            (
+                record(std::slice::from_ref(&case), &["a", "b"], correct()),
+                "correct; not available: not all could be probed (a; b)",
+            ),
+            (record(&[case], &["a"], wrong()), "Wrong/MISMATCH"),
+        ] {
+            assert_eq!(trials_in_words(&record), expected);
+        }
     }
 }

@@ -80,6 +80,7 @@ impl Script {
                 deterministic: true,
                 class: Some(Precision::Fp32),
                 length: None,
+                unprobed: Vec::new(),
             }),
             Step::Check(Check::Eviction) => Entry::Checked {
                 check: Check::Eviction,

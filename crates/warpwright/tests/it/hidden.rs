@@ -217,6 +217,51 @@ fn what_no_tolerance_tells_a_broken_relation_does() {
     }
 }
 
+/// What could not be probed in the group with this name, and how many cases it has.
+fn unprobed(entries: &[Entry], group: &str) -> (Vec<String>, usize) {
+    let mut found = Vec::new();
+    for entry in entries {
+        if let Entry::Trials(record) = entry
+            && record.group == group
+        {
+            assert!(record.verdict.is_correct(), "{group}: {:?}", record.verdict);
+            found.push((record.unprobed.clone(), record.cases.len()));
+        }
+    }
+    assert_eq!(found.len(), 1, "{group}");
+    found.remove(0)
+}
+
+#[test]
+fn relations_that_nothing_shows_are_not_called_correct() {
+    let (judge, task) = (judge(), task("reduce_sum_rows"));
+    let mut unrelated = task.clone();
+    unrelated.spec.metamorphic = Default::default();
+    let single = "the case has a single index";
+    let (permuted, split) =
+        (format!("permuted along `rows`: {single}"), format!("split along `rows`: {single}"));
+    let part = "a part is outside the plan's domain or the task's ranges";
+    let part = format!("split along `rows`: {part}");
+    for (task, domain, wanted) in [
+        (&task, "", vec![]),
+        (&task, "domain = [\"rows == 1\"]\n", vec![permuted, split]),
+        (&task, "domain = [\"rows % 8 == 0\", \"rows < 17\"]\n", vec![part]),
+        (&unrelated, "", vec!["the task states no relation between calls".to_owned()]),
+    ] {
+        let plan = format!(
+            "plan = 1\nprecision = \"fp32\"\n{domain}[[step]]\nkernel = \"k\"\n\
+             grid = [\"ceil_div(rows, 32)\"]\nblock = [\"32\"]\n\
+             args = [\"x\", \"y\", \"rows\", \"cols\"]\n"
+        );
+        let source = OFF.replace("OFF", "false");
+        let candidate = candidate_of_parts(&source, &plan, &task.signature()).unwrap();
+        let entries = accepted(&judge, task, &candidate, &RunSeed([79; 32]));
+        let (found, cases) = unprobed(&entries, "relations");
+        assert_eq!(found, wanted, "{domain}");
+        assert_eq!(cases == 0, task.spec.metamorphic == Default::default(), "{domain}");
+    }
+}
+
 /// A matrix product, its operands as they are or rounded to TF32.
 const PRODUCT: &str = r#"
 __device__ float of(float v) {
@@ -258,6 +303,19 @@ fn the_class_is_measured_at_three_accumulation_lengths() {
         let [first, .., last] = &found[..] else { panic!("{found:?}") };
         assert!(rounds == "false" || last.2 < 1.5 * first.2, "{found:?}");
     }
+}
+
+#[test]
+fn a_domain_without_any_of_the_lengths_hides_the_class_from_nobody() {
+    let (judge, task) = (judge(), task("matmul_f32"));
+    let plan = "plan = 1\nprecision = \"fp32\"\ndomain = [\"k % 3 == 0\"]\n[[step]]\n\
+                kernel = \"product\"\ngrid = [\"ceil_div(n, 32)\", \"m\"]\nblock = [\"32\"]\n\
+                args = [\"a\", \"b\", \"c\", \"m\", \"n\", \"k\"]\n";
+    let source = PRODUCT.replace("ROUNDS", "false");
+    let candidate = candidate_of_parts(&source, plan, &task.signature()).unwrap();
+    let entries = accepted(&judge, &task, &candidate, &RunSeed([80; 32]));
+    let why = "no shape of any length is in the task's ranges and the plan's domain";
+    assert_eq!(unprobed(&entries, "class at any length"), (vec![why.to_owned()], 0));
 }
 
 /// The sum of two vectors, wrong in one element in about one of a hundred calls: which ones, the

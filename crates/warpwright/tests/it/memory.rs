@@ -194,3 +194,26 @@ fn a_machine_that_is_too_small_says_so_before_anything_runs() {
         assert_ne!(judge.hash(), Judge::hash(&crate::task_files::judge()));
     }
 }
+
+#[test]
+fn relations_whose_calls_do_not_fit_are_named_and_pass_nothing() {
+    let task = task("softmax_rows");
+    let text = include_str!("../../selftest/kernels/softmax_rows/good.md");
+    let candidate = reply::candidate(text, &task.signature()).unwrap_or_else(|_| panic!("reply"));
+    let tunables = &candidate.plan.default_tunables();
+    let (cancel, seed) = (CancelFlag::default(), &RunSeed([9; 32]));
+    let judge = judge().with_memory(MemoryCaps { host_bytes: 4096, ..MemoryCaps::default() });
+    let build = &judge.build(&task, &candidate, tunables, &cancel).unwrap();
+    let (task, candidate) = (&task, &candidate);
+    let evaluation = Evaluation { task, candidate, tunables, build, seed, index: 0 };
+    let (rounds_max, confidence) = (ROUNDS_MIN, Confidence::default());
+    let acceptance = Acceptance { evaluation, rounds_max, confidence, weaknesses: &[] };
+    let protocol = judge.correctness_protocol(&acceptance);
+    let group = protocol.groups.iter().position(|group| group == "relations").unwrap();
+    let step = Step::Trials(group);
+    let entry = judge.acceptance_step(&acceptance, &protocol, &[], &step, &cancel).unwrap();
+    let Entry::Trials(record) = entry else { panic!("{entry:?}") };
+    let missing = record.missing().unwrap();
+    assert!(missing.starts_with("nothing could be probed (the case `hidden"), "{missing}");
+    assert!(record.cases.is_empty() && missing.contains("of which 4096 are free"), "{missing}");
+}
