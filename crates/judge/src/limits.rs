@@ -26,6 +26,8 @@ pub(crate) const BYTES_SHARE_MIN: f64 = 0.9;
 /// Share of the task's own operation count that a direct fp32 kernel must execute to be ranked; the
 /// task counts functions such as `exp` roughly.
 pub(crate) const FLOPS_SHARE_MIN: f64 = 0.4;
+/// The same for a product, whose operations are counted exactly, but for a last term or two.
+pub(crate) const PRODUCT_SHARE_MIN: f64 = 0.95;
 /// Elements of a tensor that one thread draws at a time.
 pub(crate) const DRAW_ELEMENTS: usize = 1 << 16;
 /// Tensors of one run start at a multiple of this, in bytes.

@@ -83,12 +83,13 @@ impl Judge {
         cases.extend(spec.cases.iter().filter(inside).cloned());
         let others = self.other_distributions(evaluation);
         for (index, case) in cases.iter().take(PROMOTE_SHAPES).enumerate() {
-            // D2 or D4 at every shape, and one of the rest in turn.
-            let [first, second] = self.search_pair(evaluation);
-            let rest: Vec<_> = others.iter().filter(|it| **it != second).collect();
-            let mut chosen = vec![first, second];
             let turn = index + usize::from(secret.0[0]);
-            chosen.extend(rest.get(turn % rest.len().max(1)).map(|it| **it));
+            let mut chosen = chosen(self.search_pair(evaluation), &others, turn);
+            // What is no number is forgiven too easily to be left to turns.
+            if index % 2 == 0 && others.contains(&Distribution::D9) {
+                chosen.push(Distribution::D9);
+                chosen.dedup();
+            }
             if !self.hidden_case(evaluation, case, &chosen, secret, found, cancel)? {
                 return Ok(());
             }
@@ -290,6 +291,13 @@ fn beside(found: Beside) -> (Promotion, Option<Verdict>) {
 
 fn coarse(verdict: &Verdict) -> Coarse {
     verdict.reason.map_or(Coarse::HiddenShape, Coarse::of)
+}
+
+/// D2 or D4 at every shape, and one of the rest in turn.
+fn chosen(pair: [Distribution; 2], others: &[Distribution], turn: usize) -> Vec<Distribution> {
+    let rest: Vec<_> = others.iter().filter(|it| !pair.contains(it)).collect();
+    let third = rest.get(turn % rest.len().max(1)).map(|it| **it);
+    pair.into_iter().chain(third).collect()
 }
 
 #[cfg(test)]

@@ -243,13 +243,17 @@ fn integer_bits(integer: i64, param: &ParamFacts) -> Result<u64, RunnerError> {
     bits.ok_or_else(|| RunnerError::Request(format!("{integer} in {} bytes", param.width)))
 }
 
-/// Shared memory and workspaces take one byte: a NaN and a negative integer, or a large float and a
-/// large integer.
+/// What garbage repeats: floats that are huge or small, of either sign, and integers alike. A
+/// minimum over garbage is not told by what is large, a maximum not by what is small.
+const GARBAGE: [u8; 4] = [0x7b, 0xfb, 0x3c, 0xbc];
+
+/// Shared memory and workspaces take one byte: a NaN and a negative integer, or garbage that the
+/// seed chooses.
 pub(crate) fn poison_byte(poison: Poison) -> u8 {
     match poison {
         Poison::Ones => 0xff,
         Poison::Zeros => 0,
-        Poison::Values(_) => 0x7b,
+        Poison::Values(seed) => GARBAGE[(seed % 4) as usize],
     }
 }
 
@@ -269,4 +273,21 @@ fn element(dtype: Dtype) -> Option<TensorMapElement> {
         Dtype::E4m3 | Dtype::E5m2 | Dtype::Ue8m0 => TensorMapElement::U8,
         Dtype::Int4 | Dtype::Fp4e2m1 => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::inputs::Poison;
+
+    use super::poison_byte;
+
+    #[test]
+    fn garbage_is_no_number_or_huge_or_small_of_either_sign() {
+        let float = |poison| f32::from_le_bytes([poison_byte(poison); 4]);
+        assert!(float(Poison::Ones).is_nan());
+        let all = [0, 1, 2, 3].map(|seed| float(Poison::Values(seed)));
+        assert!(all.iter().all(|it| it.is_finite()));
+        assert!(all[0] > 1e30 && all[1] < -1e30, "{all:?}");
+        assert!((0.0..0.1).contains(&all[2]) && (-0.1..0.0).contains(&all[3]), "{all:?}");
+    }
 }

@@ -10,7 +10,8 @@ use sandbox::CancelFlag;
 
 use super::{broken, narrowed, reference_name};
 use crate::cases::Tensors;
-use crate::relations::{Call, Calls, Probe, is_rich};
+use crate::relations::calls::{Call, Calls, Probe};
+use crate::relations::is_rich;
 use crate::{Judge, JudgeError, RunSeed};
 
 /// A call, and what the reference gives for it.

@@ -19,7 +19,8 @@ pub enum Distribution {
     D4,
     /// Few small integers among zeros, each telling its column: wrong indices.
     D5,
-    /// D1 with activations + 10: what loses a small difference of large numbers.
+    /// D1 with activations + 10 in even rows and - 100 in odd ones: what loses a small difference
+    /// of large numbers, or takes for granted that something is above zero.
     D6,
     /// Rows of zeros, of one value, and with nine zeros in ten: shortcuts and ties.
     D7,
@@ -42,7 +43,7 @@ impl Distribution {
             Self::D3Large => "D3: normal, mean 0, deviation 64",
             Self::D4 => "D4: small integers from -4 to 4",
             Self::D5 => "D5: few small integers among zeros",
-            Self::D6 => "D6: normal, mean 10, deviation 1",
+            Self::D6 => "D6: normal, mean 10 or -100 by rows, deviation 1",
             Self::D7 => "D7: rows of zeros, of one value, and mostly of zeros",
             Self::D8 => "D8: sorted rows, unbalanced indices and lengths",
             Self::D9 => "D9: normal with zeros, infinities, NaN and denormals",

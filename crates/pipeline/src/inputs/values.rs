@@ -6,11 +6,12 @@ use super::{Distribution, Words, mix};
 const SUM_MEAN: i32 = 262_140;
 /// One over the standard deviation of that sum.
 const SUM_SCALE: f32 = 1.0 / 53_509.99;
-/// Offset of D6 in standard deviations.
-const OFFSET: f32 = 10.0;
-/// What D9 puts among ordinary values.
+/// Offsets of D6 in standard deviations, for even and odd rows: a maximum that starts at zero is
+/// wrong in rows that lie below it.
+const OFFSETS: [f32; 2] = [10.0, -100.0];
+/// What D9 puts among ordinary values; small shapes show the first of them.
 const SPECIALS: [f32; 8] =
-    [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-40, -1e-45, 1.0];
+    [f32::NAN, f32::INFINITY, 1e-40, f32::NEG_INFINITY, -1e-45, 0.0, -0.0, 1.0];
 
 /// Where an element is.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +40,7 @@ pub(super) fn activation(distribution: Distribution, words: Words, spot: &Spot) 
         Distribution::D3Large => normal(words) * 64.0,
         Distribution::D4 => small(words),
         Distribution::D5 => impulse(words, spot),
-        Distribution::D6 => normal(words) + OFFSET,
+        Distribution::D6 => normal(words) + OFFSETS[(spot.row % 2) as usize],
         Distribution::D7 => sparse(words, spot),
         Distribution::D8 => spot.column as f32 / spot.columns as f32 * 4.0 - 2.0,
         Distribution::D9 => special(words, spot),
@@ -48,14 +49,15 @@ pub(super) fn activation(distribution: Distribution, words: Words, spot: &Spot) 
 }
 
 /// A weight, before its own scale and offset.
-pub(super) fn weight(distribution: Distribution, words: Words) -> f32 {
+pub(super) fn weight(distribution: Distribution, words: Words, spot: &Spot) -> f32 {
     match distribution {
         Distribution::D2 => wide(words),
         Distribution::D4 => small(words),
+        Distribution::D9 => special(words, spot),
         Distribution::Uniform => (words[0] >> 8) as f32 / 16_777_216.0,
         Distribution::D1 | Distribution::D3Small | Distribution::D3Large => normal(words),
         Distribution::D5 | Distribution::D6 | Distribution::D7 => normal(words),
-        Distribution::D8 | Distribution::D9 => normal(words),
+        Distribution::D8 => normal(words),
     }
 }
 
@@ -110,11 +112,18 @@ fn sparse(words: Words, spot: &Spot) -> f32 {
     }
 }
 
-/// About one special value in four rows, so that most outputs stay finite.
+/// One special value in each of the first rows, then in every fourth row or so, so that most
+/// outputs stay finite.
 fn special(words: Words, spot: &Spot) -> f32 {
-    let chance = u64::from(u32::MAX) / (4 * spot.columns).max(1);
-    let drawn = words[0].wrapping_mul(0x9e37_79b1) ^ words[2];
-    if u64::from(drawn) < chance { SPECIALS[(words[1] % 8) as usize] } else { normal(words) }
+    let kinds = SPECIALS.len() as u64;
+    let of_row = spot.of_row();
+    let chosen = spot.row < kinds || of_row.is_multiple_of(4);
+    if !chosen || spot.column != (of_row >> 8) % spot.columns {
+        return normal(words);
+    }
+    // Which comes first is the tensor's secret: a single row shows any of the first four.
+    let turn = spot.row + spot.secret % 4;
+    SPECIALS[(if spot.row < kinds { turn } else { of_row >> 3 } % kinds) as usize]
 }
 
 /// A sum of eight `u16` about its mean.

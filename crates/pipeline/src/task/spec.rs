@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::device_facts::FACT_NAMES;
 use crate::dtype::Dtype;
 use crate::expression::{Expression, ExpressionError, RESERVED_WORDS};
-use crate::hidden::is_prime;
+use crate::hidden::{is_prime, tensor_bytes};
 use crate::limits::{CASES_MAX, EXTENT_MAX, SIM_CASES_MAX, TASK_ITEMS_MAX, TENSOR_BYTES_MAX};
 use crate::metamorphic::Metamorphic;
 use crate::scope::Scope;
@@ -408,6 +408,16 @@ impl TaskSpec {
         rule(
             dims.iter().all(|dim| self.hidden.ranges.contains_key(dim)),
             "`hidden` must give a range to every dimension",
+        )?;
+        let inside = |(dim, [low, high]): (&String, &[i64; 2])| {
+            self.hidden.ranges.get(dim).is_some_and(|own| own[0] <= *low && *high <= own[1])
+        };
+        rule(self.hidden.sim.iter().all(inside), "`hidden.sim` must lie inside the ranges")?;
+        let smallest = self.hidden.ranges.iter().map(|(dim, [low, _])| (dim.clone(), *low));
+        let bytes = tensor_bytes(self, &smallest.collect());
+        rule(
+            bytes.is_none_or(|bytes| bytes <= self.hidden.bytes_max),
+            "`hidden.bytes_max` must leave room for the smallest shape of the ranges",
         )?;
         let bound = |output: &Output| output.compare == Compare::Bound && output.dtype.is_float();
         let mut limits = self.classes.iter().map(|class| self.gate.nu.get(class));
