@@ -169,7 +169,7 @@ impl Judge {
             let ran = self.run_candidate(evaluation, facts, part, &Headline::Left, cancel)?;
             repeatable &= ran.repeatable;
             match ran.report {
-                Ok(report) => results.extend(report.runs),
+                Ok(report) => results.extend(all_of(part.len(), report.runs)?),
                 Err(_) if !self.config.policy.has(Defence::H) => return Ok(Group::passed()),
                 Err((verdict, again)) => {
                     let mut group = Group::early(verdict);
@@ -269,6 +269,17 @@ impl Judge {
         let specs = vec![spec(first, 0), spec(second, 1), spec(first, 2)];
         Runs { fresh_from: specs.len(), specs }
     }
+}
+
+/// The runs, as many as were asked for unless one of them went wrong: those that follow are paired
+/// with their trials by their order.
+fn all_of(asked: usize, runs: Vec<RunResult>) -> Result<Vec<RunResult>, JudgeError> {
+    let completed = runs.iter().all(|run| run.end == RunEnd::Completed);
+    if runs.len() > asked || completed && runs.len() < asked {
+        let why = format!("it reports {} runs of {asked}", runs.len());
+        return Err(JudgeError::Child { child: "candidate", why });
+    }
+    Ok(runs)
 }
 
 /// The class that errors reach: the strongest whose limit all of them meet; `None` where the task

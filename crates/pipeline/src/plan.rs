@@ -288,10 +288,14 @@ impl<'a> Checker<'a> {
 
     fn check_in_place(&self, names: &[String]) -> Result<(), PlanError> {
         let allowed = &self.signature.may_overwrite;
+        let listed = || match allowed.is_empty() {
+            true => "none".to_owned(),
+            false => allowed.iter().cloned().collect::<Vec<_>>().join(", "),
+        };
         match names.iter().find(|name| !allowed.contains(*name)) {
             Some(name) => Err(rule(
                 "in_place",
-                format!("`{name}` may not be overwritten; the task allows {allowed:?}"),
+                format!("`{name}` may not be overwritten; the task allows {}", listed()),
             )),
             None => Ok(()),
         }

@@ -62,6 +62,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub async fn open_with(path: &Path, clock: Clock) -> Result<Self> {
+        refuse_special(path)?;
         create_private(path).map_err(|error| StoreError::of_io(&error, path))?;
         let opened = Self::open_created(path, clock).await;
         opened.map_err(|error| error.at(path))
@@ -99,6 +100,7 @@ impl Store {
     /// error.
     pub async fn open_read_only(path: &Path) -> Result<Self> {
         std::fs::metadata(path).map_err(|error| StoreError::of_io(&error, path))?;
+        refuse_special(path)?;
         let opened = match Self::open_existing(path).await {
             Err(StoreError::ReadOnly { .. }) => {
                 undo_half_written(path).await.map_err(|error| error.at(path))?;
@@ -155,13 +157,18 @@ impl Store {
         self.writer.close().await;
     }
 
-    /// Checks the pages of the file.
+    /// Checks the pages of the file, and that no row is gone that another one names.
     ///
     /// # Errors
     /// `Damaged` with the first finding.
     pub async fn check_file(&self) -> Result<()> {
         let mut connection = self.readers.acquire().await?;
-        meta::check_pages(&mut connection).await.map_err(|error| error.at(&self.path))
+        let pages = meta::check_pages(&mut connection).await;
+        let found = match pages {
+            Ok(()) => meta::check_references(&mut connection).await,
+            damaged => damaged,
+        };
+        found.map_err(|error| error.at(&self.path))
     }
 
     /// Begins a write; the lock is taken now, so that what is read inside cannot change.
@@ -236,6 +243,17 @@ fn of_migration(error: MigrateError) -> StoreError {
             StoreError::damaged(format!("its migration {version} is not this program's"))
         }
         other => StoreError::failed(other.to_string()),
+    }
+}
+
+/// A pipe would be waited for, and a device has no pages.
+fn refuse_special(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(StoreError::CannotOpen {
+            ledger: path.display().to_string(),
+            why: "it is not a file".to_owned(),
+        }),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

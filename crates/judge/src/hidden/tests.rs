@@ -4,8 +4,9 @@ use pipeline::check::OutputCheck;
 use pipeline::inputs::Distribution;
 use pipeline::limits::NORM_ELEMENTS_MIN;
 use pipeline::report::{CaseReport, CaseStatus};
+use sandbox::wire::{RunEnd, RunResult};
 
-use super::errors_of;
+use super::{all_of, errors_of};
 
 fn case(distribution: Distribution, compared: u64, norm_error: f64) -> CaseReport {
     let check = OutputCheck {
@@ -44,4 +45,26 @@ fn only_errors_that_a_limit_is_held_against_tell_the_class() {
     ];
     assert_eq!(errors_of(&cases), [("y".to_owned(), 1e-7)].into());
     assert!(errors_of(&cases[1..]).is_empty());
+}
+
+#[test]
+fn runs_that_are_missing_are_nobodys_pass() {
+    let run = |end| RunResult {
+        end,
+        counters: None,
+        findings: Vec::new(),
+        place: None,
+        printed: String::new(),
+    };
+    let done = || run(RunEnd::Completed);
+    let failed = || run(RunEnd::Crash("trap".to_owned()));
+    for (asked, runs, taken) in [
+        (2, vec![done(), done()], true),
+        (2, vec![done()], false),
+        (2, vec![done(), failed()], true),
+        (2, vec![failed()], true),
+        (1, vec![done(), done()], false),
+    ] {
+        assert_eq!(all_of(asked, runs.clone()).is_ok(), taken, "{runs:?}");
+    }
 }

@@ -111,7 +111,11 @@ fn every_violation_says_how_to_mend_it() {
         ("plan = 1", "plan = 1\nfoo = 2", "unknown field `foo`"),
         ("plan = 1", "plan = 1\nalgorithm = \"fft\"", "no `softmax` is computed by `fft`"),
         ("\"fp32\"", "\"tf32\"", "`tf32` is not admitted here; the task admits fp32"),
-        ("domain = [", "in_place = [\"x\"]\ndomain = [", "`x` may not be overwritten"),
+        (
+            "domain = [",
+            "in_place = [\"x\"]\ndomain = [",
+            "`x` may not be overwritten; the task allows none",
+        ),
         ("TILE_M = [64, 128]", "TILE = [64]", "tunable `TILE`"),
         ("[64, 128]", "[]", "needs at least one value"),
         ("[64, 128]", "[99999999999]", "must fit in a C int"),

@@ -420,10 +420,10 @@ impl TaskSpec {
             "`hidden.bytes_max` must leave room for the smallest shape of the ranges",
         )?;
         let bound = |output: &Output| output.compare == Compare::Bound && output.dtype.is_float();
-        let mut limits = self.classes.iter().map(|class| self.gate.nu.get(class));
+        let needed = self.outputs.iter().any(bound);
         rule(
-            !self.outputs.iter().any(bound)
-                || limits.all(|nu| nu.is_some_and(|nu| (1e-12..=1.0).contains(nu))),
+            self.gate.nu.values().all(|nu| (1e-12..=1.0).contains(nu))
+                && (!needed || self.classes.iter().all(|class| self.gate.nu.contains_key(class))),
             "`gate.nu` must give a limit in 1e-12..=1 to every class in `classes`",
         )?;
         let judged =

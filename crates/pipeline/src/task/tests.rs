@@ -58,6 +58,8 @@ fn each_damage_is_named() {
         ("rows = 37, cols = 1009", "rows = 36, cols = 1009", "must be ragged"),
         ("rows = 3, cols = 5", "rows = 3, cols = 50", "must be tiny"),
         ("nu = { fp32 = 5e-5 }", "", "`gate.nu` must give a limit"),
+        ("nu = { fp32 = 5e-5 }", "nu = { fp32 = nan }", "`gate.nu` must give a limit"),
+        ("nu = { fp32 = 5e-5 }", "nu = { fp32 = 5e-5, bf16 = inf }", "in 1e-12..=1"),
         ("rows = [1, 16384]\n", "", "a range to every dimension"),
         ("weight = 1.0", "weight = -1.0", "at least 0"),
         ("weight = 1.0", "weight = nan", "at least 0"),

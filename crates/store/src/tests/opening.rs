@@ -1,6 +1,7 @@
 //! Opening: durability settings, permissions, and every way a file can be wrong.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use pipeline::digest::Digest;
 use pipeline::verdict::{Reason, Verdict};
@@ -135,8 +136,26 @@ async fn damaged_files_are_told_apart_from_absent_ones() {
     }
     let absent = Store::open_read_only(&folder.path().join("absent.db")).await.err().unwrap();
     assert!(matches!(absent, StoreError::Absent { .. }), "{absent}");
-    let directory = Store::open(folder.path()).await.err().unwrap();
-    assert!(matches!(directory, StoreError::CannotOpen { .. }), "{directory}");
+    // A pipe would be waited for.
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    for path in [folder.path(), &pipe, Path::new("/dev/null")] {
+        for opened in [Store::open(path).await.err(), Store::open_read_only(path).await.err()] {
+            let error = opened.unwrap();
+            assert!(matches!(error, StoreError::CannotOpen { .. }), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_is_gone_and_that_others_name_is_found() {
+    let ledger = Ledger::new().await;
+    ledger.open(1).await;
+    ledger.store.check_file().await.unwrap();
+    ledger.sql("PRAGMA foreign_keys = OFF; DELETE FROM run;").await.unwrap();
+    let error = ledger.store.check_file().await.unwrap_err();
+    assert!(error.to_string().contains("names a row of `run` that is gone"), "{error}");
 }
 
 /// Whatever its creator had done before it was killed, the next one completes it.
