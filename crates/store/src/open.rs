@@ -155,13 +155,15 @@ impl Store {
         self.writer.close().await;
     }
 
-    /// Checks the pages of the file.
+    /// Checks the pages of the file, and that whatever a row belongs to is there.
     ///
     /// # Errors
     /// `Damaged` with the first finding.
     pub async fn check_file(&self) -> Result<()> {
         let mut connection = self.readers.acquire().await?;
-        meta::check_pages(&mut connection).await.map_err(|error| error.at(&self.path))
+        let at = |error: StoreError| error.at(&self.path);
+        meta::check_pages(&mut connection).await.map_err(at)?;
+        meta::check_owners(&mut connection).await.map_err(at)
     }
 
     /// Begins a write; the lock is taken now, so that what is read inside cannot change.
