@@ -160,7 +160,14 @@ fn without_a_gpu_nothing_is_claimed() {
     for command in [&["accept", "@last"][..], &["accept", "softmax_rows@best", "--rounds", "7"]] {
         let ended = program.call(&[command, &["--json"]].concat());
         assert_eq!(ended.code, Some(4), "{}", ended.stderr);
-        assert!(ended.stdout.contains("a claim needs a GPU; the simulator gives no times"));
+        for part in [
+            "error: not available here: a claim needs a GPU; the simulator gives no times",
+            "by --device, WARPWRIGHT_DEVICE or judge.device",
+            "take the ledger there",
+            "`show SELECTOR --out DIR`",
+        ] {
+            assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+        }
         assert_eq!(ended.closing()["kind"], "not-available");
     }
     for (arguments, word) in [
@@ -169,7 +176,7 @@ fn without_a_gpu_nothing_is_claimed() {
         (&["accept", "@last", "--rounds", "6"], "7..=15"),
         (&["accept", "@last", "--confidence", "90"], "95 or 99"),
         (&["export", "@last", "--out", "x"], "no claim"),
-        (&["recheck", "--all"], "no claim"),
+        (&["recheck", "@last"], "no claim"),
         (&["reproduce", "nothing"], "nothing"),
         (&["review", "@last", "--accept", "--note", "x"], "waits"),
     ] {
@@ -177,8 +184,12 @@ fn without_a_gpu_nothing_is_claimed() {
         assert_eq!(ended.code, Some(2), "{arguments:?}: {}{}", ended.stdout, ended.stderr);
         assert!(ended.stderr.contains(word), "{arguments:?}: {}", ended.stderr);
     }
-    let ended = program.call(&["review"]);
-    assert!(ended.code == Some(0) && ended.stdout.contains("nothing waits"), "{}", ended.stdout);
+    for (arguments, word) in
+        [(&["review"][..], "nothing waits"), (&["recheck", "--all"], "no claim stands")]
+    {
+        let ended = program.call(arguments);
+        assert!(ended.code == Some(0) && ended.stdout.contains(word), "{}", ended.stdout);
+    }
 }
 
 #[tokio::test]
@@ -212,10 +223,28 @@ async fn a_claim_is_exported_and_a_doctored_bundle_is_refused() {
     let ended = reproduce(&program, "driver", &with_other_driver(&whole));
     assert_eq!(ended.code, Some(2), "{}", ended.stdout);
     assert!(ended.stderr.contains("its digest is another one"), "{}", ended.stderr);
-    for garbage in [&b"not a bundle"[..], &whole[..whole.len() / 2], b""] {
-        let ended = reproduce(&program, "garbage", garbage);
+    let none = "it is not a bundle of `export`: ";
+    for (garbage, word) in [
+        (b"not a bundle".to_vec(), none),
+        (Vec::new(), none),
+        (zstd::encode_all(&b"not a bundle"[..], 1).unwrap(), none),
+        (zstd::encode_all(&tar_of_a_folder()[..], 1).unwrap(), none),
+        (tar_of_a_folder(), none),
+        (whole[..whole.len() / 2].to_vec(), "refused: the file is cut short"),
+    ] {
+        let ended = reproduce(&program, "garbage", &garbage);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr);
     }
+}
+
+/// As `tar -c .` makes it.
+fn tar_of_a_folder() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("kernel.cu"), "int x;").unwrap();
+    let mut archive = tar::Builder::new(Vec::new());
+    archive.append_dir_all("./", folder.path()).unwrap();
+    archive.into_inner().unwrap()
 }
 
 #[tokio::test]
