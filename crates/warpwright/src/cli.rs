@@ -349,9 +349,8 @@ pub(crate) struct SelftestArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
-    /// Follow each run's chain of hashes, and compare the rows that wrote themselves into an event
-    /// with it: of a run, or of all, and then the file and what rows name too (docs/claims.md
-    /// says which rows are covered)
+    /// Follow the chains of hashes, and compare the rows that wrote themselves into an event with
+    /// it (docs/claims.md lists them): of a run, or of all, which looks at the file itself too
     Verify(SelectArgs),
 }
 

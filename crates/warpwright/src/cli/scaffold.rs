@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 const TASK_CHECK_HELP: &str = "\
-Exit codes: 0 every task is proven or weak (a weak one can be used, and claims by it say what would \
-pass too; --json tells each tier); 2 a file of a task is missing or does not read, reference.py \
-included; 3 a task is refused, or its reference does not compile or run; 4 not available here.";
+Exit codes: 0 every task is proven or weak (a weak one can be used, and claims by it say what \
+would pass too; --json tells each tier); 2 a file of a task is missing or does not read, \
+reference.py included; 3 a task is refused, or its reference does not compile or run; 4 not \
+available here.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {

@@ -42,6 +42,34 @@ fn bad_input_is_named_with_the_way_out() {
 }
 
 #[test]
+fn what_is_no_bundle_is_said_to_be_none() {
+    let program = Program::new();
+    let packed = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    for bytes in [
+        b"__global__ void k() {}".to_vec(),
+        Vec::new(),
+        tar_of_a_folder(),
+        packed(b"no archive"),
+        packed(&tar_of_a_folder()),
+    ] {
+        std::fs::write(program.path("file"), &bytes).unwrap();
+        let ended = program.call(&["reproduce", "file"]);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        let words = "file: refused: it is not a bundle of `export`: ";
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+}
+
+/// As `tar -c .` makes it.
+fn tar_of_a_folder() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("kernel.cu"), "int x;").unwrap();
+    let mut archive = tar::Builder::new(Vec::new());
+    archive.append_dir_all("./", folder.path()).unwrap();
+    archive.into_inner().unwrap()
+}
+
+#[test]
 fn a_usage_error_is_whole_in_the_closing_line() {
     for (arguments, reason) in [
         (
