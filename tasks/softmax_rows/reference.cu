@@ -26,7 +26,8 @@ extern "C" __global__ void softmax_reference(const float* x, double* y_ref, doub
     for (long long c = 0; c < cols - (WW_MUTANT == 1 && cols > 1); ++c) total.add(exp(ww_load(in, c) - largest));
 
     // The error of an fp32 softmax grows with the sum's length and with the exponent's size.
-    double scale = 8.0 * (sqrt((double)cols) + spread);
+    // Of equal terms, one after the other, every sum is rounded the same way.
+    double scale = 8.0 * (sqrt((double)cols) + spread) + 0.5 * cols;
     for (long long c = 0; c < cols; ++c) {
         double y = exp(ww_load(in, c) - largest) / (WW_MUTANT == 2 ? 1.0 : total.value());
         y_ref[row * cols + c] = y;

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::archive::seed;
-use crate::files::{pack_files, read_files, take, take_text};
+use crate::files::{CUT_SHORT, pack_files, read_files, take, take_text};
 use crate::limits::{BUNDLE_BYTES_MAX, BUNDLE_ENTRIES_MAX, BUNDLE_LIST_MAX, BUNDLE_POSITIONS_MAX};
 
 /// Format version.
@@ -176,10 +176,10 @@ impl Bundle {
     /// # Errors
     /// Anything that is not exactly a bundle of this version, in words.
     pub fn unpack(bytes: &[u8]) -> Result<(Self, Digest), String> {
-        let mut files = read_files(bytes, BUNDLE_BYTES_MAX)?;
-        let stated = Digest::from(take_text(&mut files, DIGEST)?);
+        let mut files = read_files(bytes, BUNDLE_BYTES_MAX).map_err(no_bundle)?;
+        let stated = Digest::from(take_text(&mut files, DIGEST).map_err(no_bundle)?);
         let digest = digest_of(&files);
-        let manifest = take(&mut files, MANIFEST)?;
+        let manifest = take(&mut files, MANIFEST).map_err(no_bundle)?;
         check_version(&manifest)?;
         let manifest =
             serde_json::from_slice(&manifest).map_err(|error| format!("{MANIFEST}: {error}"))?;
@@ -271,6 +271,11 @@ impl Bundle {
         }
         Err("the claim was changed: it does not follow from the entries".to_owned())
     }
+}
+
+/// Says of a file that is something else that it is; one that is cut short may have been a bundle.
+fn no_bundle(why: String) -> String {
+    if why == CUT_SHORT { why } else { format!("it is not a bundle of `export`: {why}") }
 }
 
 /// No acceptance is as long as what a bundle may say.

@@ -8,6 +8,11 @@ use std::path::{Component, Path};
 
 use crate::limits::{JOB_FILES_MAX, ZSTD_LEVEL};
 
+/// What every zstd frame begins with.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Why an archive does not read that ends too soon.
+pub(crate) const CUT_SHORT: &str = "the file is cut short";
+
 /// Packs files; equal files in equal order give equal bytes.
 ///
 /// # Errors
@@ -35,14 +40,17 @@ pub(crate) fn read_files(
     bytes: &[u8],
     bytes_max: u64,
 ) -> Result<BTreeMap<String, Vec<u8>>, String> {
-    let decoder = zstd::Decoder::new(bytes).map_err(|error| error.to_string())?;
+    if !bytes.starts_with(&ZSTD_MAGIC) {
+        return Err("it is no archive (`.tar.zst`)".to_owned());
+    }
+    let decoder = zstd::Decoder::new(bytes).map_err(in_words)?;
     // One byte more than is allowed shows that there is more.
     let mut archive = tar::Archive::new(decoder.take(bytes_max + 1));
     let mut files = BTreeMap::new();
     let mut total = 0u64;
-    for entry in archive.entries().map_err(|error| error.to_string())? {
-        let mut entry = entry.map_err(|error| error.to_string())?;
-        let path = entry.path().map_err(|error| error.to_string())?.into_owned();
+    for entry in archive.entries().map_err(in_words)? {
+        let mut entry = entry.map_err(in_words)?;
+        let path = entry.path().map_err(in_words)?.into_owned();
         let name = safe_name(&path).ok_or_else(|| format!("`{}` is no name", path.display()))?;
         if !entry.header().entry_type().is_file() {
             return Err(format!("`{name}` is not a plain file"));
@@ -52,12 +60,20 @@ pub(crate) fn read_files(
             return Err("it is too large".to_owned());
         }
         let mut content = Vec::new();
-        entry.read_to_end(&mut content).map_err(|error| error.to_string())?;
+        entry.read_to_end(&mut content).map_err(in_words)?;
         if files.insert(name.clone(), content).is_some() {
             return Err(format!("`{name}` is in it twice"));
         }
     }
     Ok(files)
+}
+
+/// What an archive is that does not read.
+fn in_words(error: std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => CUT_SHORT.to_owned(),
+        _ => format!("it is no archive of files ({error})"),
+    }
 }
 
 fn safe_name(path: &Path) -> Option<String> {

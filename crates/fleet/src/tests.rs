@@ -240,9 +240,11 @@ fn what_is_no_job_is_refused_in_words() {
     other_key.eval_key = Digest::of_bytes(b"another");
     let whole = pack(&job(), &conditions()).unwrap();
     for (bytes, part) in [
-        (Vec::new(), ""),
-        (b"nonsense".to_vec(), ""),
-        (whole[..whole.len() / 2].to_vec(), ""),
+        (Vec::new(), "it is no archive"),
+        (b"nonsense".to_vec(), "it is no archive"),
+        (zstd::encode_all(&b"nonsense"[..], 1).unwrap(), "it is no archive of files"),
+        (whole[..whole.len() / 2].to_vec(), "the file is cut short"),
+        (whole[..8].to_vec(), "the file is cut short"),
         (archive(&[]), "it has no `job.json`"),
         (archive(&[("job.json", b"{}")]), "job.json: missing field"),
         (archive(&[("../job.json", b"{}")]), "is no name"),

@@ -58,6 +58,9 @@ pub enum MutantOutcome {
 pub struct WrongReport {
     pub name: String,
     pub verdict: Verdict,
+    /// What its `[expect]` says, in words; empty where an older program stored it.
+    #[serde(default)]
+    pub expected: String,
     pub as_expected: bool,
 }
 
@@ -111,7 +114,11 @@ impl Admission {
             why.push(format!("the reference does not give {} golden values", self.deviations));
         }
         let odd = self.wrong.iter().filter(|wrong| !wrong.as_expected);
-        why.extend(odd.map(|it| format!("wrong/{} ends as {}", it.name, it.verdict)));
+        why.extend(odd.map(|it| {
+            let (found, detail) =
+                (&it.verdict, it.verdict.detail.lines().next().unwrap_or_default());
+            format!("wrong/{} ends as {found} {detail}, expected is {}", it.name, it.expected)
+        }));
         why.extend(self.broken_relations.iter().map(|words| format!("`metamorphic`: {words}")));
         let idle = self.survivors().filter(|mutant| mutant.idle);
         why.extend(idle.map(|it| format!("an answer without any work would pass: {}", it.name)));
@@ -154,6 +161,7 @@ mod tests {
             wrong: vec![WrongReport {
                 name: "zeros".to_owned(),
                 verdict: Verdict::failed(Reason::Mismatch, "all"),
+                expected: "Wrong/MISMATCH".to_owned(),
                 as_expected: true,
             }],
             mutants: vec![
@@ -192,5 +200,8 @@ mod tests {
         {
             assert_eq!(spoil(change).0, tier);
         }
+        let (_, refusals, _) = spoil(&|it| it.wrong[0].as_expected = false);
+        let words = "wrong/zeros ends as Wrong/MISMATCH all, expected is Wrong/MISMATCH";
+        assert_eq!(refusals, [words]);
     }
 }

@@ -288,17 +288,11 @@ impl<'a> Checker<'a> {
 
     fn check_in_place(&self, names: &[String]) -> Result<(), PlanError> {
         let allowed = &self.signature.may_overwrite;
-        let listed = || match allowed.is_empty() {
-            true => "none".to_owned(),
-            false => allowed.iter().cloned().collect::<Vec<_>>().join(", "),
-        };
-        match names.iter().find(|name| !allowed.contains(*name)) {
-            Some(name) => Err(rule(
-                "in_place",
-                format!("`{name}` may not be overwritten; the task allows {}", listed()),
-            )),
-            None => Ok(()),
-        }
+        let Some(name) = names.iter().find(|name| !allowed.contains(*name)) else { return Ok(()) };
+        let listed = allowed.iter().cloned().reduce(|all, name| format!("{all}, {name}"));
+        let listed = listed.as_deref().unwrap_or("none");
+        let why = format!("`{name}` may not be overwritten; the task allows {listed}");
+        Err(rule("in_place", why))
     }
 
     fn workspace(&self, form: &form::WorkspaceForm) -> Result<Workspace, PlanError> {

@@ -157,18 +157,15 @@ impl Store {
         self.writer.close().await;
     }
 
-    /// Checks the pages of the file, and that no row is gone that another one names.
+    /// Checks the pages of the file, and that whatever a row belongs to is there.
     ///
     /// # Errors
     /// `Damaged` with the first finding.
     pub async fn check_file(&self) -> Result<()> {
         let mut connection = self.readers.acquire().await?;
-        let pages = meta::check_pages(&mut connection).await;
-        let found = match pages {
-            Ok(()) => meta::check_references(&mut connection).await,
-            damaged => damaged,
-        };
-        found.map_err(|error| error.at(&self.path))
+        let at = |error: StoreError| error.at(&self.path);
+        meta::check_pages(&mut connection).await.map_err(at)?;
+        meta::check_owners(&mut connection).await.map_err(at)
     }
 
     /// Begins a write; the lock is taken now, so that what is read inside cannot change.

@@ -50,11 +50,16 @@ fn try_wrong(
     let expected = format!("{}/{}", wrong.expect.kind.name(), wrong.expect.reason.code());
     let verdict = verdict_of(judge, task, wrong, seed, cancel)?;
     let case = wrong.expect.case.as_ref().map(|case| format!("case `{case}`"));
+    let at = case.as_ref().map(|case| format!(" at {case}")).unwrap_or_default();
     let as_expected =
         verdict.to_string() == expected && case.is_none_or(|case| verdict.detail.contains(&case));
     let mark = if as_expected { "rejected" } else { "NOT AS EXPECTED" };
     terminal::line(&format!("  wrong/{}: {mark}: {verdict} {}", wrong.name, verdict.detail));
-    Ok(WrongReport { name: wrong.name.clone(), verdict, as_expected })
+    let expected = format!("{expected}{at}");
+    if !as_expected {
+        terminal::line(&format!("    wrong/{}.toml expects {expected}", wrong.name));
+    }
+    Ok(WrongReport { name: wrong.name.clone(), verdict, expected, as_expected })
 }
 
 fn verdict_of(
@@ -86,13 +91,18 @@ fn print_mutant(mutant: &MutantReport) {
         MutantOutcome::Survived => "SURVIVES",
     };
     let ratio = match mutant.ratio {
-        f64::MAX => "inf".to_owned(),
+        f64::MAX => "infinitely many".to_owned(),
         ratio if ratio >= 1e6 => format!("{ratio:.1e}"),
         ratio => format!("{ratio:.1}"),
     };
     let place =
         if mutant.place.is_empty() { String::new() } else { format!(" ({})", mutant.place) };
     terminal::line(&format!("  mutant {}: {word}, {ratio} tolerances{place}", mutant.name));
+    if mutant.outcome == MutantOutcome::Equivalent && mutant.name.starts_with("reference mutant ") {
+        terminal::line(
+            "    it is the reference, bit for bit: does reference.cu look at this WW_MUTANT?",
+        );
+    }
 }
 
 /// Keeps what was found of a task, for the runs and claims that are judged by it.

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::environment;
 use crate::gpus::DeviceSetting;
+use crate::selftest::{PARTS, Part};
 
 mod claims;
 mod scaffold;
@@ -15,12 +16,12 @@ mod simulate;
 pub(crate) use claims::{
     AcceptArgs, EffortArgs, ExportArgs, ExportFormat, RecheckArgs, ReproduceArgs, ReviewArgs,
 };
-pub(crate) use scaffold::TaskNewArgs;
+pub(crate) use scaffold::{TaskCommand, TaskNewArgs};
 pub(crate) use simulate::SimulateArgs;
 
 /// Writes and improves CUDA kernels with a language model, judged so that the numbers hold.
 #[derive(Debug, Parser)]
-#[command(name = "warpwright", version = version(), after_help = EXIT_CODES)]
+#[command(name = "warpwright", version = version(), after_help = AFTER_HELP)]
 #[command(max_term_width = 100)]
 pub(crate) struct Cli {
     /// Where every attempt is stored
@@ -61,7 +62,10 @@ fn version() -> &'static str {
     })
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 our error; 2 usage or bad input file; 3 the \
+const AFTER_HELP: &str = "WARPWRIGHT_PYTHON names the Python whose PyTorch kernels are compared \
+with [default: python3 on the path].
+
+Exit codes: 0 done; 1 our error; 2 usage or bad input file; 3 the \
 candidate or task did not pass; 4 not available here; 5 a budget ended it, resumable; 6 not \
 reproduced; 7 ledger locked or damaged; 130 interrupted, resumable.";
 
@@ -73,11 +77,18 @@ folder; an \"id\" beside it comes back in its record. The last line of the outpu
 Exit codes of several kernels: 0 all are correct; 2 a line could not be read, whatever the others \
 did; 3 some kernel did not pass; 130 interrupted.";
 
-const SELFTEST_HELP: &str = "\
-Parts: hardware, conformance, wrong-kernels, catalogue, kernels, features, loop, hostile, \
-endurance, memory, evaluate-cost, clock, protocol, fairness, null, several-gpus; on the simulator: \
-catalogue. Exit codes: 0 nothing failed; 3 an item failed; 4 nothing could be proved here; 5 the \
-deadline came first.";
+/// What `selftest` runs, and how it ends.
+fn selftest_help() -> String {
+    let names = |parts: &mut dyn Iterator<Item = &Part>| {
+        parts.map(|part| part.name).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "Parts: {}; on the simulator: {}. Exit codes: 0 nothing failed; 3 an item failed; 4 \
+         nothing could be proved here; 5 the deadline came first, and the same command goes on.",
+        names(&mut PARTS.iter()),
+        names(&mut PARTS.iter().filter(|part| part.simulated))
+    )
+}
 
 /// Attempts that a run may be given.
 fn attempts() -> clap::builder::RangedI64ValueParser<u32> {
@@ -318,10 +329,11 @@ pub(crate) enum HardwareCommand {
 pub(crate) enum SelftestCommand {
     /// Run the GPU suite, about ten minutes: conformance, wrong, good and hostile kernels, costs,
     /// clocks (against ncu where it is there)
-    #[command(after_help = SELFTEST_HELP)]
+    #[command(after_help = selftest_help())]
     Gpu(SelftestArgs),
-    /// Run the parts of it that need no GPU, some minutes: the judge against known cheats
-    #[command(after_help = SELFTEST_HELP)]
+    /// Run the parts of it that need no GPU, about a quarter of an hour on two cores: the judge
+    /// against known cheats
+    #[command(after_help = selftest_help())]
     Sim(SelftestArgs),
 }
 
@@ -339,19 +351,9 @@ pub(crate) struct SelftestArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum TaskCommand {
-    /// Make a task folder of your own from a working example
-    New(TaskNewArgs),
-    /// Let a task prove itself: golden case, wrong kernels, and mutants of its reference
-    Check {
-        /// Built-in tasks or task folders; all built-in ones when none is named
-        tasks: Vec<String>,
-    },
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
-    /// Follow the chains of hashes, and compare every row with its event: of a run, or of all
+    /// Follow the chains of hashes, and compare the rows that wrote themselves into an event with
+    /// it (docs/claims.md lists them): of a run, or of all, which looks at the file itself too
     Verify(SelectArgs),
 }
 

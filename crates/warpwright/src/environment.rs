@@ -84,7 +84,12 @@ pub(crate) fn of_gpu_children() -> Vec<(String, String)> {
 
 /// How baselines of Python are found.
 pub(crate) fn baselines() -> judge::BaselineConfig {
-    judge::BaselineConfig { python: value(PYTHON).map(PathBuf::from), cache_folder: None }
+    judge::BaselineConfig { python: python(), cache_folder: None }
+}
+
+/// The Python that is named for baselines.
+pub(crate) fn python() -> Option<PathBuf> {
+    value(PYTHON).map(PathBuf::from)
 }
 
 /// Texts that must not leave this machine in a file for strangers, each with what it is: the host's
@@ -125,6 +130,17 @@ pub(crate) fn has_program(program: &str) -> bool {
     }
     let path = std::env::var_os(PATH).unwrap_or_default();
     !program.is_empty() && std::env::split_paths(&path).any(|it| it.join(program).is_file())
+}
+
+/// A library by the start of its file's name, where programs look for libraries or a CUDA toolkit
+/// has them; the system's linker may know more places.
+pub(crate) fn library(name: &str) -> Option<PathBuf> {
+    let path = value(LIBRARY_PATH).unwrap_or_default();
+    let usual = ["/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let folders = std::env::split_paths(&path).chain(usual.map(PathBuf::from));
+    let entries = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+    let mut files = entries.map(|entry| entry.path());
+    files.find(|file| file.file_name().is_some_and(|it| it.to_string_lossy().starts_with(name)))
 }
 
 /// Where the user's settings are.

@@ -139,6 +139,17 @@ pub(crate) fn chosen(
     Ok(Some(chosen))
 }
 
+/// Why a setting means no card, where [`chosen`] found none.
+pub(crate) fn why_none(setting: &DeviceSetting) -> &'static str {
+    match setting {
+        DeviceSetting::Sim => "the device is `sim`, by --device, WARPWRIGHT_DEVICE or judge.device",
+        DeviceSetting::Auto if !has_device_node() => {
+            "no NVIDIA driver shows a device on this machine"
+        }
+        DeviceSetting::Auto | DeviceSetting::Cuda(_) => "the driver shows no GPU that can be used",
+    }
+}
+
 /// The cards that are like the first one; others are named.
 fn usable(sheets: Vec<HardwareSheet>) -> Vec<HardwareSheet> {
     let all = sheets.len();

@@ -41,6 +41,8 @@ pub(crate) const CASE_CACHE_BYTES_MAX: u64 = 16 << 30;
 pub(crate) const SELFTEST_ROWS_BYTES_MAX: u64 = 16 << 20;
 /// Longest answer of a PyTorch program that is read, in bytes.
 pub(crate) const LOAD_INLINE_OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Longest wait for Python to say its version or to parse a file, in milliseconds.
+pub(crate) const PYTHON_DEADLINE_MS: u64 = 20_000;
 /// Longest page of the profiler that is read, in bytes.
 pub(crate) const PROFILER_OUTPUT_BYTES_MAX: usize = 16 << 20;
 /// Longest hardware sheet that is read, in bytes.

@@ -17,6 +17,7 @@ mod live;
 mod outcome;
 mod progress;
 mod providers;
+mod python;
 mod selector;
 mod selftest;
 mod settings;

@@ -129,10 +129,18 @@ pub(crate) fn finish_usage(error: &clap::Error, json: bool) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if json {
-        let first = error.to_string().lines().next().unwrap_or_default().to_owned();
-        print_closing(&Outcome::ended(Exit::BadInput, first));
+        print_closing(&Outcome::ended(Exit::BadInput, usage_reason(&error.to_string())));
     }
     ExitCode::from(Exit::BadInput.code())
+}
+
+/// What a usage error says before it explains the usage, in one line.
+fn usage_reason(error: &str) -> String {
+    let ends =
+        |line: &&str| !["Usage:", "For more information"].iter().any(|it| line.starts_with(it));
+    let lines = error.lines().map(str::trim).take_while(ends).filter(|line| !line.is_empty());
+    let text = lines.collect::<Vec<_>>().join(" ");
+    text.strip_prefix("error: ").map(str::to_owned).unwrap_or(text)
 }
 
 fn print_closing(outcome: &Outcome) {

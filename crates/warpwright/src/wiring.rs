@@ -40,17 +40,28 @@ pub(crate) struct LoadedTask {
 /// Reads a task: a folder if one is named, else a built-in task.
 pub(crate) fn load_task(name: &str) -> anyhow::Result<LoadedTask> {
     let folder = Path::new(name);
-    let files = if folder.join("task.toml").is_file() {
-        read_folder(folder)?
-    } else {
-        embedded::task(name).ok_or_else(|| {
-            bad_input(format!(
-                "no task `{name}`: built in are {}; a folder needs a task.toml",
-                embedded::task_names().join(", ")
-            ))
-        })?
-    };
-    parse_task(files)
+    if folder.join("task.toml").is_file() {
+        let loaded = parse_task(read_folder(folder)?)?;
+        note_shadowed(name, &loaded);
+        return Ok(loaded);
+    }
+    parse_task(embedded::task(name).ok_or_else(|| {
+        bad_input(format!(
+            "no task `{name}`: built in are {}; a folder needs a task.toml",
+            embedded::task_names().join(", ")
+        ))
+    })?)
+}
+
+/// Says so where a folder's task has the name of a built-in one and is another.
+fn note_shadowed(folder: &str, loaded: &LoadedTask) {
+    let name = &loaded.task.spec.name;
+    if embedded::task(name).is_some_and(|built_in| built_in != loaded.files) {
+        terminal::note(&format!(
+            "the task of the folder `{folder}` is used; it is called `{name}` like a built-in one, \
+             and `{name}@best` means either: give it a `name` of its own in task.toml"
+        ));
+    }
 }
 
 /// Checks task files.

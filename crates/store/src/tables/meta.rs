@@ -62,3 +62,17 @@ pub(crate) async fn check_pages(connection: &mut SqliteConnection) -> Result<()>
         sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(connection).await?;
     if finding == "ok" { Ok(()) } else { Err(StoreError::damaged(finding)) }
 }
+
+/// Refuses rows whose owner is gone, as events are whose run was taken out.
+pub(crate) async fn check_owners(connection: &mut SqliteConnection) -> Result<()> {
+    let query = "SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check
+                 GROUP BY 1, 2 ORDER BY \"table\" <> 'event', 1, 2 LIMIT 1";
+    let orphans: Option<(String, String, i64)> =
+        sqlx::query_as(query).fetch_optional(connection).await?;
+    match orphans {
+        None => Ok(()),
+        Some((table, owner, count)) => Err(StoreError::damaged(format!(
+            "{count} rows of `{table}` belong to a row of `{owner}` that is not there"
+        ))),
+    }
+}

@@ -62,6 +62,22 @@ async fn a_changed_chain_is_broken_at_the_first_changed_event() {
 }
 
 #[tokio::test]
+async fn rows_whose_owner_was_taken_out_are_found() {
+    full().await.store.check_file().await.unwrap();
+    for (tampering, table, owner) in [
+        ("DELETE FROM run", "event", "run"),
+        ("DELETE FROM attempt", "build", "attempt"),
+        ("DELETE FROM task", "attempt", "task"),
+    ] {
+        let ledger = full().await;
+        ledger.sql(&format!("PRAGMA foreign_keys = OFF; {tampering}")).await.unwrap();
+        let error = ledger.store.check_file().await.unwrap_err().to_string();
+        let words = format!("rows of `{table}` belong to a row of `{owner}` that is not there");
+        assert!(error.contains(&words), "{tampering}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn chains_of_runs_do_not_depend_on_each_other() {
     let ledger = Ledger::new().await;
     let other = start_run(&ledger.store).await;

@@ -14,10 +14,10 @@ use crate::claims::subject::Subject;
 use crate::claims::{self, Aim, Effort, NEEDS_GPU, words};
 use crate::cli::{AcceptArgs, EffortArgs};
 use crate::commands::drive;
-use crate::outcome::{Exit, Outcome, bad_input, record};
+use crate::outcome::{Exit, Outcome, bad_input, not_available, record};
 use crate::selector::{self, Selected, What};
 use crate::settings::Places;
-use crate::{admission, terminal, wiring};
+use crate::{admission, gpus, terminal, wiring};
 
 /// Acceptances of one program in a day: the best of many tries would be luck.
 const TRIES_A_DAY_MAX: usize = 2;
@@ -36,7 +36,7 @@ pub(crate) async fn perform(places: &Places, args: &AcceptArgs) -> anyhow::Resul
     if attempts.is_empty() {
         return Ok(outcome);
     }
-    let Some(judge) = claims::gpu_judge(places)? else { return Ok(needs_gpu()) };
+    let Some(judge) = claims::gpu_judge(places)? else { return Err(needs_gpu(places)) };
     let store = wiring::ledger(places).await?;
     let pace = pace(args.effort.deadline);
     let interrupts = drive::listen(pace.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
@@ -54,10 +54,15 @@ pub(crate) async fn perform(places: &Places, args: &AcceptArgs) -> anyhow::Resul
     Ok(outcome.with("accepted", records))
 }
 
-/// Without a GPU nothing is claimed.
-pub(crate) fn needs_gpu() -> Outcome {
-    terminal::line(NEEDS_GPU);
-    Outcome::ended(Exit::NotAvailable, NEEDS_GPU)
+/// Without a GPU nothing is claimed; says where it can be.
+pub(crate) fn needs_gpu(places: &Places) -> anyhow::Error {
+    not_available(format!(
+        "{NEEDS_GPU}: {}. Attempts of a simulator's run can be accepted on a machine with a GPU: \
+         take the ledger there ({}, with its -wal and -shm files if there are any), or one kernel \
+         (`show SELECTOR --out DIR` here, `evaluate TASK DIR` and `accept @last` there)",
+        gpus::why_none(&places.device),
+        places.ledger.display()
+    ))
 }
 
 /// Until when, and who may stop it.

@@ -15,7 +15,7 @@ use crate::commands::status::dollars;
 use crate::outcome::{Exit, Outcome};
 use crate::settings::Places;
 use crate::settings::model::ModelSetting;
-use crate::{embedded, gpus, terminal, wiring};
+use crate::{embedded, environment, gpus, python, terminal, wiring};
 
 /// Longest answer to the one question, in tokens: about a cent with most models.
 const PROBE_TOKENS_MAX: u64 = 2_000;
@@ -25,39 +25,50 @@ const PROBE_SYSTEM: &str = "You check a connection. Do exactly what is asked, wi
 const PROBE_USER: &str = "Answer with these two fences and nothing else:\n\n```cuda\nextern \"C\" \
 __global__ void probe() {}\n```\n\n```toml\nplan = 1\n```\n";
 
+const COST: &str = "cost of this question";
+
 /// What was found, a line each.
 #[derive(Default)]
 struct Findings {
     missing: Vec<&'static str>,
+    /// The same for scripts.
+    records: Vec<serde_json::Value>,
 }
 
 impl Findings {
-    fn good(text: &str) {
-        terminal::line(&terminal::one_line(&format!("  ok  {text}")));
+    fn good(&mut self, what: &'static str, text: &str) {
+        self.say("ok", what, &terminal::one_line(&format!("  ok  {what}: {text}")), text);
     }
 
-    fn remark(text: &str) {
-        terminal::line(&terminal::one_line(&format!("  --  {text}")));
+    fn remark(&mut self, what: &'static str, text: &str) {
+        self.say("remark", what, &terminal::one_line(&format!("  --  {what}: {text}")), text);
     }
 
     fn bad(&mut self, what: &'static str, why: &str) {
-        terminal::line(&terminal::plain(&format!("  NO  {what}: {why}")));
+        self.say("missing", what, &terminal::plain(&format!("  NO  {what}: {why}")), why);
         self.missing.push(what);
+    }
+
+    fn say(&mut self, state: &'static str, what: &'static str, line: &str, text: &str) {
+        terminal::line(line);
+        self.records.push(serde_json::json!({ "what": what, "state": state, "text": text }));
     }
 
     fn report<E: std::fmt::Display>(&mut self, what: &'static str, found: Result<String, E>) {
         match found {
-            Ok(text) => Self::good(&format!("{what}: {text}")),
+            Ok(text) => self.good(what, &text),
             Err(error) => self.bad(what, &error.to_string()),
         }
     }
 
     fn outcome(self) -> Outcome {
-        if self.missing.is_empty() {
-            return Outcome::done();
-        }
-        let missing = self.missing.join(", ");
-        Outcome::ended(Exit::NotAvailable, format!("missing: {missing}"))
+        let outcome = if self.missing.is_empty() {
+            Outcome::done()
+        } else {
+            let missing = self.missing.join(", ");
+            Outcome::ended(Exit::NotAvailable, format!("missing: {missing}"))
+        };
+        outcome.with("findings", self.records)
     }
 }
 
@@ -68,17 +79,55 @@ pub(crate) async fn perform(places: &Places) -> anyhow::Result<Outcome> {
         || "no settings file (`warpwright init` writes one)".to_owned(),
         |path| format!("{}, {} models", path.display(), places.file.model.len()),
     );
-    Findings::remark(&format!("settings: {file}"));
+    findings.remark("settings", &file);
     let compiler = toolchain::find(&places.toolchain, &places.cache);
     let named = compiler.as_ref().map(|t| format!("NVRTC {} ({})", t.version, t.id));
     findings.report("CUDA compiler", named);
     match &compiler {
         Ok(found) => findings.report("compile and simulate in children", golden(found, None).await),
-        Err(_) => Findings::remark("compile and simulate in children: needs the compiler"),
+        Err(_) => findings.remark("compile and simulate in children", "needs the compiler"),
     }
     findings.report("ledger", ledger(places).await);
     gpu_findings(places, compiler.as_ref().ok(), &mut findings).await;
+    claim_findings(&mut findings);
     Ok(findings.outcome())
+}
+
+/// What a claim on a GPU is compared with and watched by; nothing else needs it.
+fn claim_findings(findings: &mut Findings) {
+    let named = python::program().display().to_string();
+    match python::versions() {
+        Ok((python, Some(torch))) => {
+            findings.good("PyTorch", &format!("{torch}, for {named} (Python {python})"));
+        }
+        Ok((python, None)) => findings.remark(
+            "PyTorch",
+            &format!(
+                "{named} (Python {python}) has none, so that kernels are not compared with it; \
+                 WARPWRIGHT_PYTHON names another Python"
+            ),
+        ),
+        Err(why) => {
+            findings.remark("PyTorch", &format!("{why}; WARPWRIGHT_PYTHON names another Python"));
+        }
+    }
+    match environment::library("libcublas.so") {
+        Some(path) => findings.good("cuBLAS", &path.display().to_string()),
+        None => findings.remark(
+            "cuBLAS",
+            "no libcublas.so in LD_LIBRARY_PATH or a toolkit's folder: matrix products are not \
+             compared with it",
+        ),
+    }
+    for tool in ["ncu", "compute-sanitizer"] {
+        match judge::find_tool(tool) {
+            Some(path) => findings.good(tool, &path.display().to_string()),
+            None => findings.remark(
+                tool,
+                "not on the path, nor in /usr/local/cuda/bin: a claim says that it was not used",
+            ),
+        }
+    }
 }
 
 /// What GPUs there are, and whether the reference gives the golden values on them. None is only
@@ -90,16 +139,22 @@ async fn gpu_findings(
 ) {
     let sheets = match gpus::chosen(places, &places.device) {
         Ok(Some(sheets)) => sheets,
-        Ok(None) => return Findings::remark("GPU: none is used; kernels run on the simulator"),
+        Ok(None) => {
+            let why = gpus::why_none(&places.device);
+            return findings.remark("GPU", &format!("none: {why}; kernels run on the simulator"));
+        }
         Err(error) => return findings.bad("GPU", &format!("{error:#}")),
     };
     for sheet in &sheets {
         let facts = &sheet.facts;
         let known = if sheet.ceilings.is_some() { "ceilings measured" } else { "not measured yet" };
-        Findings::good(&format!(
-            "GPU: {} ({}), driver {}, {known}, {}",
-            facts.model, facts.arch, sheet.driver, sheet.uuid
-        ));
+        findings.good(
+            "GPU",
+            &format!(
+                "{} ({}), driver {}, {known}, {}",
+                facts.model, facts.arch, sheet.driver, sheet.uuid
+            ),
+        );
     }
     if let Some(compiler) = compiler {
         let checked = golden(compiler, Some(sheets)).await;
@@ -145,12 +200,12 @@ pub(crate) async fn check_model(places: &Places, name: &str) -> anyhow::Result<O
     let model = wiring::model(&setting)?;
     let mut findings = Findings::default();
     let info = model.describe();
-    Findings::good(&format!("settings: {}", setting.describe()));
-    Findings::remark(&format!("price: {}", price_in_words(info.price)));
-    Findings::remark(&format!("longest answer of a run: {} tokens", info.output_tokens_max));
+    findings.good("settings", &setting.describe());
+    findings.remark("price", &price_in_words(info.price));
+    findings.remark("longest answer of a run", &format!("{} tokens", info.output_tokens_max));
     if let ModelSetting::Mailbox(mailbox) = &setting {
         let folder = mailbox.folder.display();
-        Findings::remark(&format!("{folder} can be used; nobody is asked there"));
+        findings.remark("mailbox", &format!("{folder} can be used; nobody is asked there"));
         return Ok(findings.outcome());
     }
     let request = probe(info.output_tokens_max);
@@ -195,7 +250,7 @@ fn in_words(error: &LlmError) -> String {
 
 fn check_reply(findings: &mut Findings, reply: &Reply, price: Price, asked_tokens: u64) {
     let seconds = reply.latency_ms as f64 / 1e3;
-    Findings::good(&format!("key and address: `{}` answered in {seconds:.1} s", reply.model));
+    findings.good("key and address", &format!("`{}` answered in {seconds:.1} s", reply.model));
     match reply.usage {
         None => findings.bad(
             "usage",
@@ -203,31 +258,35 @@ fn check_reply(findings: &mut Findings, reply: &Reply, price: Price, asked_token
         ),
         Some(usage) => {
             let how = if usage.estimated { "estimated from lengths" } else { "counted" };
-            Findings::good(&format!(
-                "usage: {} in ({} cached), {} out ({} reasoning), {how}",
+            let text = format!(
+                "{} in ({} cached), {} out ({} reasoning), {how}",
                 usage.input_tokens,
                 usage.cached_input_tokens,
                 usage.output_tokens,
                 usage.reasoning_tokens
-            ));
+            );
+            findings.good("usage", &text);
             if !usage.estimated && usage.output_tokens > asked_tokens {
                 findings.bad("limit", "it answered more tokens than it was allowed to");
             }
         }
     }
     match reply.cost_nusd {
-        Some(nusd) => Findings::good(&format!("cost of this question: {} dollars", dollars(nusd))),
+        Some(nusd) => findings.good(COST, &format!("{} dollars", dollars(nusd))),
         None if price == Price::Unknown => {
-            Findings::remark("cost: unknown, because the price is; no dollar limit can be kept");
+            findings.remark(COST, "unknown, because the price is; no dollar limit can be kept");
         }
-        None => Findings::remark("cost: the answer does not say"),
+        None => findings.remark(COST, "the answer does not say"),
     }
     match fences(&reply.text) {
-        Ok(_) => Findings::good("reply format: both fences are read"),
-        Err(_) if reply.finish_reason == "length" => Findings::remark(&format!(
-            "reply format: it used all {asked_tokens} tokens of this question before an answer, as \
-             models do that think at length"
-        )),
+        Ok(_) => findings.good("reply format", "both fences are read"),
+        Err(_) if reply.finish_reason == "length" => findings.remark(
+            "reply format",
+            &format!(
+                "it used all {asked_tokens} tokens of this question before an answer, as models \
+                 do that think at length"
+            ),
+        ),
         Err(why) => findings.bad("reply format", &why.to_string()),
     }
 }

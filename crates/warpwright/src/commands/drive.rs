@@ -353,16 +353,17 @@ pub(crate) fn attempt_line(attempt: &AttemptRow) -> String {
         return format!("#{:<3} {asked:<12} in hand: {}", attempt.ask.seq, attempt.state.name());
     };
     let report = attempt.judgement.as_ref().and_then(|judgement| judgement.report.as_ref());
-    let mut detail = match report.map(|report| &report.score) {
+    let mut detail = vec![match report.map(|report| &report.score) {
         Some(score @ (Score::Estimated(_) | Score::Measured(_))) if verdict.is_correct() => {
             words::score(score)
         }
         _ => verdict.detail.lines().next().unwrap_or_default().to_owned(),
-    };
-    if let Some(report) = report.filter(|report| verdict.is_correct() && !report.notes.is_empty()) {
-        detail = format!("{detail}; {}", report.notes.join("; "));
-    }
-    let before = attempt.judgement.as_ref().is_some_and(|judgement| judgement.from_cache);
-    let before = if before { "; judged before, not again" } else { "" };
-    format!("#{:<3} {asked:<12} {:<25} {detail}{before}", attempt.ask.seq, verdict.to_string())
+    }];
+    let report = report.filter(|_| verdict.is_correct());
+    detail.extend(report.iter().flat_map(|report| report.notes.clone()));
+    let cached = attempt.judgement.as_ref().is_some_and(|judgement| judgement.from_cache);
+    detail.extend(cached.then(|| "judged before, not again".to_owned()));
+    detail.retain(|part| !part.is_empty());
+    let detail = detail.join("; ");
+    format!("#{:<3} {asked:<12} {:<25} {detail}", attempt.ask.seq, verdict.to_string())
 }

@@ -29,7 +29,7 @@ fn named(places: &Places) -> anyhow::Result<Vec<HardwareSheet>> {
         DeviceSetting::Auto => Some(gpus::found(places)?),
         other => gpus::chosen(places, other)?,
     };
-    let none = || not_available("no GPU was found");
+    let none = || not_available(format!("no GPU to look at: {}", gpus::why_none(&places.device)));
     sheets.filter(|sheets| !sheets.is_empty()).ok_or_else(none)
 }
 

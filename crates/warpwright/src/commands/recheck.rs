@@ -16,7 +16,11 @@ use crate::{terminal, wiring};
 /// Looks again at the claims that are meant.
 pub(crate) async fn perform(places: &Places, args: &RecheckArgs) -> anyhow::Result<Outcome> {
     let claims = chosen(&Store::open_read_only(&places.ledger).await?, args).await?;
-    let Some(judge) = claims::gpu_judge(places)? else { return Ok(accept::needs_gpu()) };
+    if claims.is_empty() {
+        terminal::line("no claim stands, so there is nothing to look at again");
+        return Ok(Outcome::done().with("rechecked", Vec::<serde_json::Value>::new()));
+    }
+    let Some(judge) = claims::gpu_judge(places)? else { return Err(accept::needs_gpu(places)) };
     let store = wiring::ledger(places).await?;
     let pace = accept::pace(args.effort.deadline);
     let mut outcome = Outcome::done();
@@ -40,7 +44,7 @@ pub(crate) async fn perform(places: &Places, args: &RecheckArgs) -> anyhow::Resu
     Ok(outcome.with("rechecked", records))
 }
 
-/// The claims that stand: all, or those of a selector.
+/// The claims that stand: all, maybe none, or those of a selector.
 async fn chosen(store: &Store, args: &RecheckArgs) -> anyhow::Result<Vec<ClaimRow>> {
     let mut claims = match &args.selector {
         Some(text) => match store.claim(text).await {
@@ -50,10 +54,12 @@ async fn chosen(store: &Store, args: &RecheckArgs) -> anyhow::Result<Vec<ClaimRo
         None => store.claims().await?,
     };
     claims.retain(|claim| claim.state != ClaimState::Withdrawn);
-    if claims.is_empty() {
-        return Err(bad_input("there is no claim that stands; `accept` makes one"));
+    match &args.selector {
+        Some(text) if claims.is_empty() => {
+            Err(bad_input(format!("there is no claim of `{text}` that stands; `accept` makes one")))
+        }
+        Some(_) | None => Ok(claims),
     }
-    Ok(claims)
 }
 
 enum Looked {

@@ -101,7 +101,7 @@ fn overview_row(part: &TaskPart<'_>) -> String {
     let correct = part.attempts.iter().filter(|attempt| attempt.verdict.is_correct()).count();
     let best = part.best().map_or_else(
         || "none".to_owned(),
-        |best| format!("#{}, {}", best.seq, words::score(best.score())),
+        |best| format!("#{}, {}", best.seq, cell(&scored(best))),
     );
     format!("| {} | {} | {correct} | {best} |", part.summary.task.name, part.attempts.len())
 }
@@ -123,7 +123,7 @@ fn task_lines(part: &TaskPart<'_>) -> Vec<String> {
         return lines;
     };
     let measured = part.measured.as_ref().map(|text| format!("; {text}")).unwrap_or_default();
-    lines.push(format!("Best: #{}, {}{measured}.", best.seq, words::score(best.score())));
+    lines.push(format!("Best: #{}, {}{measured}.", best.seq, scored(best)));
     if let Some(code) = &best.code {
         // A kernel's comment must not be able to end its fence and go on as the report.
         lines.push(format!(
@@ -157,7 +157,7 @@ fn state(summary: &RunSummary) -> String {
 fn row(attempt: &Attempt) -> String {
     let parent = attempt.parent.map_or_else(String::new, |seq| seq.to_string());
     let detail = if attempt.verdict.is_correct() {
-        words::score(attempt.score())
+        cell(&scored(attempt))
     } else {
         cell(attempt.verdict.detail.lines().next().unwrap_or_default())
     };
@@ -167,6 +167,15 @@ fn row(attempt: &Attempt) -> String {
         attempt.mode.name(),
         attempt.verdict
     )
+}
+
+/// The score of a correct attempt, or why it has none.
+fn scored(attempt: &Attempt) -> String {
+    let notes = attempt.report.as_ref().map(|report| report.notes.join("; ")).unwrap_or_default();
+    match attempt.score() {
+        Score::None if !notes.is_empty() => format!("{}: {notes}", Score::None.describe()),
+        score @ (Score::None | Score::Estimated(_) | Score::Measured(_)) => words::score(score),
+    }
 }
 
 /// Text that a model or compiler wrote, as it stands in a table of a page that renders HTML.

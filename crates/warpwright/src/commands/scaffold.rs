@@ -12,6 +12,13 @@ use crate::{embedded, environment, terminal, wiring};
 /// Writes the folder and says what to do with it.
 pub(crate) fn make(args: &TaskNewArgs) -> anyhow::Result<Outcome> {
     check_task_name(&args.name).map_err(bad_input)?;
+    if embedded::task(&args.name).is_some() {
+        return Err(bad_input(format!(
+            "`{0}` is a built-in task: a second one of that name would stand beside it in the \
+             ledger, and `{0}@best` would mean either; name yours otherwise",
+            args.name
+        )));
+    }
     let like = args.like.as_str();
     let files = embedded::example(like).or_else(|| embedded::task(like)).ok_or_else(|| {
         bad_input(format!(
@@ -89,6 +96,8 @@ fn print_next_steps(folder: &Path, like: &str) {
         (format!("python3 {folder}/golden.py > {folder}/golden.json"), ""),
         (format!("{program} task check {folder}"), "the task proves itself"),
         (format!("{program} run {folder} --model NAME"), "let a model write kernels"),
+        (format!("write {folder}/reference.py"), "the operator in PyTorch, for a claim"),
+        (format!("{program} accept @last"), "a claim, on a GPU, against it or a [[baseline]]"),
     ] {
         terminal::line(format!("  {command:<48} {what}").trim_end());
     }

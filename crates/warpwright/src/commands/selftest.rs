@@ -85,9 +85,13 @@ fn outcome(bench: &Bench<'_>) -> Outcome {
     let outcome = if failed > 0 {
         Outcome::ended(Exit::DidNotPass, said)
     } else if bench.left > 0 {
-        let left =
-            format!("{said}; {} items are left: call it again with the same --out", bench.left);
-        Outcome::ended(Exit::BudgetEnded, left)
+        let left = format!(
+            "the deadline came first: {} items are left; the same command with the same --out \
+             goes on",
+            bench.left
+        );
+        terminal::line(&left);
+        Outcome::ended(Exit::BudgetEnded, format!("{said}; {left}"))
     } else if passed == 0 {
         Outcome::ended(Exit::NotAvailable, format!("{said}: nothing was proved"))
     } else {

@@ -51,7 +51,13 @@ pub(crate) async fn perform(
 fn write_out(attempt: &AttemptRow, folder: &Path) -> anyhow::Result<Outcome> {
     let none = || bad_input(format!("attempt {} has no kernel", attempt.ask.seq));
     let candidate = attempt.candidate.as_ref().ok_or_else(none)?;
-    let failed = |error: std::io::Error| bad_input(format!("{}: {error}", folder.display()));
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => bad_input(format!(
+            "{} exists already; name another folder with --out, or remove it",
+            folder.display()
+        )),
+        _ => bad_input(format!("{}: {error}", folder.display())),
+    };
     std::fs::create_dir(folder).map_err(failed)?;
     std::fs::write(folder.join("kernel.cu"), &candidate.source).map_err(failed)?;
     std::fs::write(folder.join("plan.toml"), &candidate.plan_text).map_err(failed)?;

@@ -1,11 +1,14 @@
 //! `status`: the runs, or where one stands.
 
+use std::collections::BTreeMap;
+
 use pipeline::budget::Budget;
 use store::{Booking, RunRow, RunState, RunSummary, Store};
 
 use crate::claims::words;
 use crate::limits::RUNS_LISTED_MAX;
 use crate::outcome::Outcome;
+use crate::settings::model::ModelSetting;
 use crate::settings::{Places, RunSettings};
 use crate::{selector, terminal};
 
@@ -33,30 +36,67 @@ async fn list(store: &Store) -> anyhow::Result<Outcome> {
     if runs.is_empty() {
         terminal::line("no runs yet; try `warpwright demo`");
     }
+    let mut listed = Vec::new();
     for run in runs.iter().take(RUNS_LISTED_MAX) {
+        let summary = store.run_summary(&run.id).await?;
+        let (state, models) = (state(store, run), models_of(run));
         let reason = run.reason.as_deref().unwrap_or_default();
+        let began = minute(run.started_us);
+        let mut parts = vec![best_in_words(&summary), models.clone(), reason.to_owned()];
+        parts.retain(|part| !part.is_empty());
         terminal::line(&terminal::one_line(&format!(
-            "{}  {:<9} {:<16} {reason}",
+            "{}  {began}  {state:<9} {:<16} {}",
             run.id,
-            state(store, run),
-            run.tasks_in_words()
+            run.tasks_in_words(),
+            parts.join("; ")
         )));
+        let tasks: Vec<_> = run.tasks.iter().map(|task| &task.name).collect();
+        listed.push(serde_json::json!({
+            "run": run.id.to_string(), "state": state, "tasks": tasks, "reason": run.reason,
+            "started_us": run.started_us, "models": models,
+            "verdicts": summary.verdicts.iter()
+                .map(|(kind, count)| (kind.name(), count))
+                .collect::<BTreeMap<_, _>>(),
+        }));
     }
     if runs.len() > RUNS_LISTED_MAX {
         terminal::line(&format!("and {} older ones", runs.len() - RUNS_LISTED_MAX));
     }
-    let listed: Vec<_> = runs
-        .iter()
-        .take(RUNS_LISTED_MAX)
-        .map(|run| {
-            let tasks: Vec<_> = run.tasks.iter().map(|task| &task.name).collect();
-            serde_json::json!({
-                "run": run.id.to_string(), "state": state(store, run), "tasks": tasks,
-                "reason": run.reason,
-            })
-        })
-        .collect();
     Ok(Outcome::done().with("runs", listed))
+}
+
+/// How far the best attempts of a run came: what is correct, else all verdicts.
+fn best_in_words(summary: &RunSummary) -> String {
+    let correct = summary.tasks.iter().filter(|task| task.best_seq.is_some()).count();
+    match (summary.tasks.as_slice(), summary.attempts) {
+        ([only], 1) if only.best_seq.is_some() => "Correct".to_owned(),
+        ([only], attempts) => match only.best_seq {
+            Some(seq) => format!("Correct (best #{seq} of {attempts})"),
+            None => attempts_in_words(summary),
+        },
+        (several, _) if correct > 0 => format!("Correct at {correct} of {} tasks", several.len()),
+        _ => attempts_in_words(summary),
+    }
+}
+
+/// Who answered: the models, or the file or folder of a person's kernel.
+fn models_of(run: &RunRow) -> String {
+    let settings = serde_json::from_str::<RunSettings>(&run.settings_json);
+    let models = settings.map(|settings| settings.models).unwrap_or_default();
+    let name = |model: &ModelSetting| match model {
+        ModelSetting::Candidate { path, .. } => path.display().to_string(),
+        ModelSetting::Demo | ModelSetting::Lines | ModelSetting::Replay { .. } => model.describe(),
+        ModelSetting::Openai(_) | ModelSetting::Command(_) | ModelSetting::Mailbox(_) => {
+            model.describe()
+        }
+    };
+    models.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// A time of the ledger by this machine's clock, to the minute.
+fn minute(us: i64) -> String {
+    let time = jiff::Timestamp::from_microsecond(us).unwrap_or(jiff::Timestamp::MAX);
+    time.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 /// The state in a word; a run that nobody drives any more is not running.

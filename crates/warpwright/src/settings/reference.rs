@@ -353,6 +353,11 @@ pub(crate) fn markdown() -> String {
              flags. Paths are relative to the file. The resolved settings are stored with each \
              run; keys never are. This page is `warpwright init --reference`."
         ),
+        String::new(),
+        "One thing is set by a variable alone: WARPWRIGHT_PYTHON names the Python whose PyTorch \
+         kernels are compared with, and so which [baselines](tasks.md) there are (default: \
+         `python3` on the path)."
+            .to_owned(),
     ];
     let mut header = None;
     for section in SECTIONS {

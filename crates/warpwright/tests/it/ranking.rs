@@ -19,6 +19,11 @@ fn work_that_was_not_done_is_not_ranked() {
     assert_eq!(report["attempts"][1]["report"]["score"], "None");
     let notes = report["attempts"][1]["report"]["notes"].to_string();
     assert!(notes.contains("is not ranked"), "{notes}");
+    let why = "the headline shape is not ranked: ";
+    let line = ended.stdout.lines().find(|line| line.starts_with("#2 ")).unwrap();
+    assert!(line.contains(&format!(" {why}")) && !line.contains(" ; "), "{line}");
+    let report = program.call(&["report"]).stdout;
+    assert!(report.contains(&format!("| no score: {why}")), "{report}");
 }
 
 /// A matrix product that leaves out most of its multiplications where nobody compares values.

@@ -17,7 +17,7 @@ fn every_example_proves_itself() {
         let made = program.call(&["task", "new", name, "--like", like, "--json"]);
         assert_eq!(made.code, Some(0), "{}", made.stderr);
         assert_eq!(made.closing()["folder"], name);
-        for part in ["golden.py >", "task check", "wrong/"] {
+        for part in ["golden.py >", "task check", "wrong/", "reference.py", "accept @last"] {
             assert!(made.stdout.contains(part), "{part}: {}", made.stdout);
         }
         let task = std::fs::read_to_string(program.path(name).join("task.toml")).unwrap();
@@ -26,6 +26,7 @@ fn every_example_proves_itself() {
         assert_eq!(checked.code, Some(0), "{like}: {}{}", checked.stdout, checked.stderr);
         assert!(checked.stdout.contains(&format!("{name}: proven")), "{}", checked.stdout);
         assert!(checked.stdout.matches(": rejected: ").count() >= 4, "{}", checked.stdout);
+        assert!(!checked.stderr.contains("built-in one"), "{}", checked.stderr);
     }
 }
 
@@ -58,6 +59,7 @@ fn nothing_is_overwritten_and_names_are_checked() {
         (vec!["My-Task"], 2, "lower-case letters"),
         (vec!["a\"b"], 2, "lower-case letters"),
         (vec!["max"], 2, "a meaning of its own"),
+        (vec!["gelu"], 2, "`gelu` is a built-in task"),
         (vec!["a", "--like", "conv"], 2, "there are elementwise, gemm, rowwise"),
     ] {
         let made = program.call(&[&["task", "new"], &arguments[..]].concat());

@@ -124,6 +124,8 @@ fn a_wrong_kernel_that_fails_for_another_reason_refuses_the_task() {
     });
     assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("NOT AS EXPECTED: BuildFailed/COMPILE"), "{}", ended.stdout);
+    let expected = "wrong/no_max.toml expects Wrong/";
+    assert!(ended.stdout.contains(expected), "{}", ended.stdout);
     assert!(ended.stdout.contains(": refused"), "{}", ended.stdout);
 }
 
@@ -143,9 +145,30 @@ fn a_relation_that_the_reference_breaks_refuses_the_task() {
 #[test]
 fn a_task_without_wrong_kernels_is_weak() {
     let ended = check_spoilt(|task| std::fs::remove_dir_all(task.join("wrong")).unwrap());
-    assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("no wrong kernel was rejected"), "{}", ended.stdout);
     assert!(ended.stdout.contains(": weak"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_reference_py_that_is_no_python_is_bad_input() {
+    let ended = check_spoilt(|task| std::fs::write(task.join("reference.py"), "x = (\n").unwrap());
+    assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("reference.py is no Python: line 1: "), "{}", ended.stderr);
+}
+
+#[test]
+fn a_mutant_that_the_reference_does_not_make_is_pointed_at() {
+    let ended = check_spoilt(|task| {
+        let path = task.join("task.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let more = "\n[[mutant]]\nid = 77\nname = \"nobody makes it\"\n";
+        std::fs::write(&path, format!("{text}{more}")).unwrap();
+    });
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let lines = "reference mutant 77: nobody makes it: equivalent, 0.0 tolerances\n    it is the \
+                 reference, bit for bit: does reference.cu look at this WW_MUTANT?";
+    assert!(ended.stdout.contains(lines), "{}", ended.stdout);
 }
 
 /// A copy of softmax_rows whose tolerance is this many times as wide.
@@ -172,13 +195,21 @@ fn widened(program: &Program, times: &str) -> String {
 #[test]
 fn a_task_that_wrong_answers_pass_is_weak_and_names_them() {
     let program = Program::new();
-    let ended = program.call(&["task", "check", &widened(&program, "1e3")]);
-    assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
+    let ended = program.call(&["task", "check", &widened(&program, "2e3"), "--json"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let found = &ended.closing()["tasks"][0];
+    assert_eq!((&found["tier"], &found["reference_py"]), (&"weak".into(), &"parses".into()));
+    assert!(found["wrong"].as_array().unwrap().iter().all(|wrong| wrong["as_expected"] == true));
+    let mutants = found["mutants"].as_array().unwrap();
+    let tf32 = mutants.iter().find(|it| it["name"] == "inputs rounded to tf32").unwrap();
+    assert!(tf32["outcome"] == "survived" && tf32["ratio"].is_number(), "{tf32}");
+    assert_eq!(found["weaknesses"].as_array().unwrap().len(), 1, "{found}");
     assert!(ended.stdout.contains("mutant inputs rounded to tf32: SURVIVES"), "{}", ended.stdout);
     assert!(ended.stdout.contains("mutant zeros: told apart"), "{}", ended.stdout);
     let survivors = "wrong answers that would pass: inputs rounded to tf32";
     assert!(ended.stdout.contains(survivors), "{}", ended.stdout);
-    assert!(ended.stdout.contains(": weak"), "{}", ended.stdout);
+    assert!(ended.stdout.contains(": weak: it can be used"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("called `softmax_rows` like a built-in one"), "{}", ended.stderr);
 }
 
 #[test]

@@ -42,6 +42,49 @@ fn bad_input_is_named_with_the_way_out() {
 }
 
 #[test]
+fn what_is_no_bundle_is_said_to_be_none() {
+    let program = Program::new();
+    let packed = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    for bytes in [
+        b"__global__ void k() {}".to_vec(),
+        Vec::new(),
+        tar_of_a_folder(),
+        packed(b"no archive"),
+        packed(&tar_of_a_folder()),
+    ] {
+        std::fs::write(program.path("file"), &bytes).unwrap();
+        let ended = program.call(&["reproduce", "file"]);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        let words = "file: refused: it is not a bundle of `export`: ";
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+}
+
+/// As `tar -c .` makes it.
+fn tar_of_a_folder() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("kernel.cu"), "int x;").unwrap();
+    let mut archive = tar::Builder::new(Vec::new());
+    archive.append_dir_all("./", folder.path()).unwrap();
+    archive.into_inner().unwrap()
+}
+
+#[test]
+fn a_usage_error_is_whole_in_the_closing_line() {
+    for (arguments, reason) in [
+        (
+            &["evaluate"][..],
+            "the following required arguments were not provided: <TASK> <CANDIDATE>...",
+        ),
+        (&["fly"], "unrecognized subcommand 'fly'"),
+    ] {
+        let ended = Program::new().call(&[arguments, &["--json"]].concat());
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert_eq!(ended.closing()["reason"], reason);
+    }
+}
+
+#[test]
 fn a_transcript_that_ends_stops_the_run_and_a_longer_one_resumes_it() {
     let program = Program::new();
     let replies = demo_replies();
@@ -177,13 +220,45 @@ fn the_program_describes_itself() {
         (vec!["completions", "bash"], vec!["_warpwright()"]),
         (vec!["man"], vec![".TH warpwright"]),
         (vec!["toolchain", "list"], vec!["NVRTC 13.0.88"]),
-        (vec!["doctor"], vec!["ok  compile and simulate in children: 36 golden values agree"]),
+        (
+            vec!["doctor"],
+            vec![
+                "ok  compile and simulate in children: 36 golden values agree",
+                "GPU: none: the device is `sim`",
+                "PyTorch: ",
+                "cuBLAS: ",
+                "ncu: ",
+                "compute-sanitizer: ",
+            ],
+        ),
+        (vec!["selftest", "gpu", "--help"], vec!["calibration, sanitizer, null", "simulator: cat"]),
+        (vec!["task", "check", "--help"], vec!["a task is refused", "reference.py"]),
     ] {
         let ended = program.call(&arguments);
         assert_eq!(ended.code, Some(0), "{arguments:?}: {} {}", ended.stdout, ended.stderr);
         for part in parts {
             assert!(ended.stdout.contains(part), "{arguments:?}: {part} not in {}", ended.stdout);
         }
+    }
+}
+
+#[test]
+fn what_the_doctor_finds_is_in_its_closing_line() {
+    let ended = Program::new().call(&["doctor", "--json"]);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.stdout, ended.stderr);
+    let closing = ended.closing();
+    let findings = closing["findings"].as_array().unwrap();
+    for (what, states) in [
+        ("CUDA compiler", &["ok"][..]),
+        ("GPU", &["remark"]),
+        ("PyTorch", &["ok", "remark"]),
+        ("cuBLAS", &["ok", "remark"]),
+        ("ncu", &["ok", "remark"]),
+        ("compute-sanitizer", &["ok", "remark"]),
+    ] {
+        let found = findings.iter().find(|it| it["what"] == what);
+        let state = found.and_then(|it| it["state"].as_str()).unwrap_or_default();
+        assert!(states.contains(&state), "{what}: {closing}");
     }
 }
 
@@ -215,6 +290,16 @@ fn evaluate_judges_one_kernel() {
         assert_eq!(verdict == "Correct", code == 0);
         assert_eq!(closing["report"]["cases"].as_array().unwrap().len(), 6);
     }
+    let listed = program.call(&["status", "--json"]);
+    for part in ["wrong.md; ", "right.md; ", "1 (Wrong 1); ", " Correct; "] {
+        assert!(listed.stdout.contains(part), "{part}: {}", listed.stdout);
+    }
+    let closing = listed.closing();
+    assert_eq!(closing["runs"][0]["verdicts"]["Correct"], 1, "{closing}");
+    let (once, again) = (&["show", "@last:1", "--out", "best"], "exists already; name another");
+    assert_eq!(program.call(once).code, Some(0));
+    let ended = program.call(once);
+    assert!(ended.code == Some(2) && ended.stderr.contains(again), "{}", ended.stderr);
     let absent = program.call(&["evaluate", "softmax_rows", "/absent.md"]);
     assert_eq!(absent.code, Some(2), "{}", absent.stderr);
     assert!(absent.stderr.contains("/absent.md"), "{}", absent.stderr);

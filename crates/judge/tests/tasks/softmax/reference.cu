@@ -20,7 +20,7 @@ extern "C" __global__ void reference(const float* x, double* y_ref, double* y_bo
     for (long long c = 0; c < cols - (WW_MUTANT == 1 && cols > 1); ++c) {
         total.add(exp(ww_load(in, c) - largest));
     }
-    double scale = 8.0 * (sqrt((double)cols) + (largest - smallest));
+    double scale = 8.0 * (sqrt((double)cols) + (largest - smallest)) + 0.5 * cols;
     for (long long c = 0; c < cols; ++c) {
         double y = exp(ww_load(in, c) - largest) / (WW_MUTANT == 2 ? 1.0 : total.value());
         y_ref[row * cols + c] = y;
