@@ -68,6 +68,18 @@ impl CaseCache {
     }
 }
 
+impl CaseCache {
+    /// True while the data of `key` is here.
+    pub(crate) fn holds(&self, key: &str) -> bool {
+        lock(&self.entries).by_key.get(key).is_some_and(|entry| entry.bytes > 0)
+    }
+
+    /// Keeps data that was made with others; what another thread made meanwhile is the same.
+    pub(crate) fn put(&self, key: &str, data: CaseData) -> Result<(), JudgeError> {
+        self.get_or_make(key, || Ok(data)).map(drop)
+    }
+}
+
 impl Entries {
     fn used(&mut self, key: &str) -> Cell {
         self.now += 1;

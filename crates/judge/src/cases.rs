@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pipeline::dtype::Dtype;
 use pipeline::expression::Expression;
+use pipeline::hidden::tensor_bytes;
 use pipeline::inputs::{Distribution, InputStream, MasterSeed};
 use pipeline::scope::Scope;
 use pipeline::task::Task;
@@ -16,7 +17,7 @@ use rayon::prelude::*;
 use sandbox::wire::Slice;
 use sandbox::{CancelFlag, Memfd};
 
-use crate::limits::{DRAW_ELEMENTS, TENSOR_ALIGN};
+use crate::limits::{BATCHED_BYTES_MAX, BATCHED_RUNS_MAX, DRAW_ELEMENTS, TENSOR_ALIGN};
 use crate::{Judge, JudgeError};
 
 /// Tensors of one run in one memfd.
@@ -74,13 +75,59 @@ impl Judge {
         master: &MasterSeed,
         cancel: &CancelFlag,
     ) -> Result<Arc<CaseData>, JudgeError> {
-        let key = format!("{} {dims:?} {distribution:?} {}", task.hash, master.digest());
-        self.cases.get_or_make(&key, || {
+        self.cases.get_or_make(&case_key(task, dims, distribution, master), || {
             let inputs = drawn_inputs(task, dims, distribution, master)?;
             let expected = self.expected_outputs(task, dims, &inputs, cancel)?;
             Ok(CaseData { inputs, expected })
         })
     }
+
+    /// Makes what is missing of several contents, so many in one child as its caps allow; large
+    /// ones are left to be made alone.
+    pub(crate) fn make_cases<'c>(
+        &self,
+        task: &Task,
+        contents: impl Iterator<Item = (&'c Case, Distribution, &'c MasterSeed)>,
+        cancel: &CancelFlag,
+    ) -> Result<(), JudgeError> {
+        let mut missing = BTreeMap::new();
+        for (case, distribution, master) in contents {
+            let key = case_key(task, &case.dims, distribution, master);
+            let bytes = tensor_bytes(&task.spec, &case.dims);
+            let small = bytes.is_some_and(|bytes| bytes <= BATCHED_BYTES_MAX);
+            if small && !self.cases.holds(&key) {
+                missing.insert(key, (case, distribution, master));
+            }
+        }
+        if missing.len() < 2 {
+            return Ok(());
+        }
+        let build = self.reference_build(task, cancel)?;
+        let missing: Vec<_> = missing.into_iter().collect();
+        for batch in missing.chunks(BATCHED_RUNS_MAX) {
+            let inputs = batch.iter().map(|(_, (case, distribution, master))| {
+                drawn_inputs(task, &case.dims, *distribution, master)
+            });
+            let inputs: Vec<Tensors> = inputs.collect::<Result<_, _>>()?;
+            let asked = batch.iter().zip(&inputs);
+            let asked: Vec<_> = asked.map(|((_, (case, ..)), it)| (&case.dims, it)).collect();
+            let expected = self.run_references(task, &build, &asked, cancel)?;
+            for (((key, _), inputs), expected) in batch.iter().zip(inputs).zip(expected) {
+                self.cases.put(key, CaseData { inputs, expected })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The task, the shape, and what its contents are drawn from.
+fn case_key(
+    task: &Task,
+    dims: &BTreeMap<String, i64>,
+    distribution: Distribution,
+    master: &MasterSeed,
+) -> String {
+    format!("{} {dims:?} {distribution:?} {}", task.hash, master.digest())
 }
 
 impl CaseData {

@@ -112,7 +112,13 @@ pub(crate) fn check_status(checks: &[OutputCheck]) -> CaseStatus {
         None => CaseStatus::Passed,
         Some((reason, check)) => {
             let detail = if check.wrong == 0 {
-                format!("output `{}` is too inaccurate as a whole", check.output)
+                let (error, limit) =
+                    (check.norm_error.max(check.worst_part_error), check.norm_limit);
+                format!(
+                    "output `{}` is too inaccurate as a whole: {error:.1e} norm-wise, at most \
+                     {limit:.1e}",
+                    check.output
+                )
             } else {
                 let unwritten = if reason == Reason::Poison { ": never written" } else { "" };
                 format!("output `{}`: {}{unwritten}", check.output, check.pattern)

@@ -4,6 +4,8 @@
 //! two processes of any kind never use one card at once. Nothing here talks to a driver: children
 //! do. Start at [`GpuPool::lease`].
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{File, OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
@@ -33,6 +35,10 @@ pub struct GpuConfig {
     /// Sealed inputs and expected outputs that are kept in memory, in bytes.
     pub case_cache_bytes_max: u64,
 }
+
+/// Endings of the files whose locks are a card and the first place in its queue.
+const CARD: &str = "lock";
+const QUEUE: &str = "queue";
 
 /// Which cards are in use, and which are out of service.
 #[derive(Debug)]
@@ -76,6 +82,9 @@ impl GpuPool {
     ) -> Result<Lease<'a>, JudgeError> {
         let mut slots = self.slots();
         let wanted = |index: &usize| only.is_none_or(|only| only == *index);
+        // Whoever stands first in a card's queue is its next holder, so that threads of one
+        // process, which hear at once that it is free, don't keep other processes out.
+        let mut places: BTreeMap<usize, File> = BTreeMap::new();
         loop {
             if cancel.is_cancelled() {
                 return Err(JudgeError::Cancelled);
@@ -85,8 +94,14 @@ impl GpuPool {
                 return Err(JudgeError::NotAvailable(all_parked(&slots)));
             }
             for index in (0..slots.len()).filter(wanted) {
+                if let Entry::Vacant(place) = places.entry(index)
+                    && let Some(file) = lock_of(config, index, QUEUE)?
+                {
+                    place.insert(file);
+                }
                 if slots[index] == Slot::Free
-                    && let Some(file) = lock_of(config, index)?
+                    && places.contains_key(&index)
+                    && let Some(file) = lock_of(config, index, CARD)?
                 {
                     slots[index] = Slot::Leased;
                     let sheet = &config.sheets[index];
@@ -164,16 +179,16 @@ fn all_parked(slots: &[Slot]) -> String {
 /// A lock file cannot be made, or there is no card.
 pub fn free_card(config: &GpuConfig) -> Result<&HardwareSheet, JudgeError> {
     for (index, sheet) in config.sheets.iter().enumerate() {
-        if lock_of(config, index)?.is_some() {
+        if lock_of(config, index, CARD)?.is_some() {
             return Ok(sheet);
         }
     }
     config.sheets.first().ok_or_else(|| JudgeError::NotAvailable(all_parked(&[])))
 }
 
-/// The lock of a card; `None` while another process holds it.
-fn lock_of(config: &GpuConfig, index: usize) -> Result<Option<File>, JudgeError> {
-    let name = format!("warpwright-{}.lock", config.sheets[index].uuid);
+/// A lock of a card; `None` while somebody else holds it.
+fn lock_of(config: &GpuConfig, index: usize, kind: &str) -> Result<Option<File>, JudgeError> {
+    let name = format!("warpwright-{}.{kind}", config.sheets[index].uuid);
     let path = config.lock_folder.join(name);
     let failed = |error: std::io::Error| {
         JudgeError::NotAvailable(format!("lock file {}: {error}", path.display()))

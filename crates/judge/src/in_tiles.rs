@@ -18,7 +18,7 @@ use crate::evaluate::Evaluation;
 use crate::headline::TimedHeadline;
 use crate::limits::{CANDIDATE_TRIES_MAX, TILES_LIMITS};
 use crate::on_card::CardRun;
-use crate::reference::{Whose, image_memfds, reference_request};
+use crate::reference::{Whose, image_memfds, reference_request, reference_run};
 use crate::{Judge, JudgeError};
 
 /// Index of the outputs' memfd in the request: behind PTX, cubin and inputs.
@@ -43,7 +43,12 @@ impl Judge {
         let device = self.device_choice(None, Whose::Reference);
         let plan = self.reference_plan(task, dims)?;
         let nowhere = Tensors::room("nothing", std::iter::empty())?;
-        let mut request = reference_request(&build, facts, device, plan, inputs, &nowhere, &sizes);
+        let mut request = reference_request(
+            &build,
+            facts,
+            device,
+            vec![reference_run(plan, (2, inputs), (3, &nowhere), &sizes)],
+        );
         for run in &mut request.runs {
             for (output, (_, _, bytes)) in run.outputs.iter_mut().zip(&sizes) {
                 // Only the size counts: what the run gives stays on the device.
@@ -60,7 +65,7 @@ impl Judge {
             limits: &TILES_LIMITS,
             killed_tries_max: CANDIDATE_TRIES_MAX,
         };
-        let report = self.reference_report(task, dims, &run, request, cancel)?;
+        let report = self.reference_report(task, &[dims], &run, request, cancel)?;
         match report {
             RunReport { tiles: Some(VerifyReport { checks, hashes, spreads }), .. }
                 if [checks.len(), hashes.len(), spreads.len()] == [count; 3] =>

@@ -63,6 +63,10 @@ pub(crate) const GAIN_TRIES_MAX: u32 = 3;
 /// Room behind buffers where a test wants to see a write beside them succeed, in bytes.
 pub(crate) const SLACK_BYTES: u64 = 40 << 20;
 
+/// Contents that one child of a reference computes, and bytes of the tensors of each; larger ones
+/// have a child of their own.
+pub(crate) const BATCHED_RUNS_MAX: usize = 12;
+pub(crate) const BATCHED_BYTES_MAX: u64 = 80 << 20;
 /// How long the kernels of a reference may take on a GPU, in milliseconds.
 pub(crate) const REFERENCE_LAUNCH_DEADLINE_MS: u64 = 60_000;
 /// Above so many bytes or elements of one tensor, 32-bit arithmetic with a sign goes wrong.

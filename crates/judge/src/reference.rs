@@ -124,32 +124,59 @@ impl Judge {
         inputs: &Tensors,
         cancel: &CancelFlag,
     ) -> Result<Tensors, JudgeError> {
+        let mut all = self.run_references(task, build, &[(dims, inputs)], cancel)?;
+        all.pop().ok_or_else(|| JudgeError::Reference {
+            task: task.spec.name.clone(),
+            why: "it gave nothing".to_owned(),
+        })
+    }
+
+    /// Runs a build of the reference on each of several inputs, in one child: on a GPU most of a
+    /// short child's time is its context. The outputs are sealed.
+    pub(crate) fn run_references(
+        &self,
+        task: &Task,
+        build: &Build,
+        asked: &[(&BTreeMap<String, i64>, &Tensors)],
+        cancel: &CancelFlag,
+    ) -> Result<Vec<Tensors>, JudgeError> {
         let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
         let facts = build.facts.as_ref().ok_or_else(|| broken("it has no build".to_owned()))?;
-        let sizes = reference_sizes(&task.spec, dims).map_err(broken)?;
-        let outputs =
-            Tensors::room("expected", sizes.iter().map(|(name, _, bytes)| (name.clone(), *bytes)))?;
-        let plan = self.reference_plan(task, dims)?;
+        let (mut runs, mut all) = (Vec::new(), Vec::new());
+        for (dims, inputs) in asked {
+            let sizes = reference_sizes(&task.spec, dims).map_err(broken)?;
+            let named = sizes.iter().map(|(name, _, bytes)| (name.clone(), *bytes));
+            let outputs = Tensors::room("expected", named)?;
+            let at = 2 + 2 * all.len() as u32;
+            let plan = self.reference_plan(task, dims)?;
+            runs.push(reference_run(plan, (at, inputs), (at + 1, &outputs), &sizes));
+            all.push(outputs);
+        }
         let device = self.device_choice(None, Whose::Reference);
-        let request = reference_request(build, facts, device, plan, inputs, &outputs, &sizes);
+        let request = reference_request(build, facts, device, runs);
         let [ptx, cubin] = image_memfds(build)?;
+        let mut bulk = vec![&ptx, &cubin];
+        for ((_, inputs), outputs) in asked.iter().zip(&all) {
+            bulk.extend([&inputs.memfd, &outputs.memfd]);
+        }
         let run = CardRun {
             kind: ChildKind::Reference,
             whose: Whose::Reference,
-            bulk: &[&ptx, &cubin, &inputs.memfd, &outputs.memfd],
+            bulk: &bulk,
             limits: &REFERENCE_LIMITS,
             killed_tries_max: CANDIDATE_TRIES_MAX,
         };
-        self.reference_report(task, dims, &run, request, cancel)?;
-        outputs.memfd.seal_write()?;
-        Ok(outputs)
+        let dims: Vec<_> = asked.iter().map(|(dims, _)| *dims).collect();
+        self.reference_report(task, &dims, &run, request, cancel)?;
+        all.iter().try_for_each(|outputs| outputs.memfd.seal_write())?;
+        Ok(all)
     }
 
-    /// Runs a reference's child; its only run must complete.
+    /// Runs a reference's child; every run, one at each of `dims`, must complete.
     pub(crate) fn reference_report(
         &self,
         task: &Task,
-        dims: &BTreeMap<String, i64>,
+        dims: &[&BTreeMap<String, i64>],
         run: &CardRun<'_>,
         request: RunRequest,
         cancel: &CancelFlag,
@@ -164,10 +191,11 @@ impl Judge {
                 return Err(broken(why));
             }
         };
-        match report.runs.first().map(|run| &run.end) {
-            Some(RunEnd::Completed) => Ok(report),
-            Some(end) => Err(broken(format!("at {dims:?}: {}", words(end)))),
-            None => Err(broken("it was not run".to_owned())),
+        let failed = report.runs.iter().zip(dims).find(|(run, _)| run.end != RunEnd::Completed);
+        match failed {
+            Some((run, dims)) => Err(broken(format!("at {dims:?}: {}", words(&run.end)))),
+            None if report.runs.len() != dims.len() => Err(broken("it was not run".to_owned())),
+            None => Ok(report),
         }
     }
 
@@ -233,43 +261,50 @@ impl Judge {
     }
 }
 
-pub(crate) fn reference_request(
-    build: &Build,
-    facts: &BuildFacts,
-    device: DeviceChoice,
+/// One run of a reference; inputs and outputs with their places in the child's bulk.
+pub(crate) fn reference_run(
     plan: ResolvedPlan,
-    inputs: &Tensors,
-    outputs: &Tensors,
+    (inputs_at, inputs): (u32, &Tensors),
+    (outputs_at, outputs): (u32, &Tensors),
     sizes: &[(String, Dtype, u64)],
-) -> RunRequest {
+) -> RunCase {
     let input = |name: &String| InputTensor {
         name: name.clone(),
-        data: inputs.slice(2, name).unwrap_or(EMPTY),
+        data: inputs.slice(inputs_at, name).unwrap_or(EMPTY),
         writable: false,
         weight: false,
     };
     let output = |(name, dtype, _): &(String, Dtype, u64)| OutputTensor {
         name: name.clone(),
         dtype: *dtype,
-        data: outputs.slice(3, name).unwrap_or(EMPTY),
+        data: outputs.slice(outputs_at, name).unwrap_or(EMPTY),
         initial: None,
     };
+    RunCase {
+        plan,
+        inputs: inputs.places.keys().map(input).collect(),
+        outputs: sizes.iter().map(output).collect(),
+        poison: Poison::Ones,
+        reversed: false,
+        continues: false,
+        refills: true,
+        slack_bytes: 0,
+    }
+}
+
+pub(crate) fn reference_request(
+    build: &Build,
+    facts: &BuildFacts,
+    device: DeviceChoice,
+    runs: Vec<RunCase>,
+) -> RunRequest {
     RunRequest {
         device,
         ptx: Slice { bulk: 0, offset: 0, bytes: build.ptx.len() as u64 },
         cubin: Slice { bulk: 1, offset: 0, bytes: build.cubin.len() as u64 },
         lowered_names: facts.lowered_names.clone(),
         entries: facts.entries.clone(),
-        runs: vec![RunCase {
-            plan,
-            inputs: inputs.places.keys().map(input).collect(),
-            outputs: sizes.iter().map(output).collect(),
-            poison: Poison::Ones,
-            reversed: false,
-            continues: false,
-            refills: true,
-            slack_bytes: 0,
-        }],
+        runs,
         sample: None,
         window: None,
         tiles: None,

@@ -152,6 +152,8 @@ impl Judge {
             (spec.case, contents.insert(content))
         });
         self.check_room(task, runs, cancel)?;
+        let contents = specs.iter().map(|spec| (spec.case, spec.distribution, &spec.master));
+        self.make_cases(task, contents, cancel)?;
         let mut trials: Vec<Trial<'a>> = Vec::new();
         for spec in specs {
             let TrialSpec { case, plan, distribution, poison, continues, twin_of, .. } = spec;

@@ -86,3 +86,33 @@ fn a_parked_card_is_never_leased_again_and_is_named() {
     let end = pool.lease(&config, None, &cancel).unwrap_err().to_string();
     assert!(end.contains("wrong checksum") && end.contains("no answer"), "{end}");
 }
+
+/// Threads of one process hear at once that a card is free; whoever waits elsewhere has a turn all
+/// the same.
+#[test]
+fn another_process_is_not_kept_out_by_many_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = Arc::new(config(folder.path(), 1));
+    let (busy, other) = (Arc::new(GpuPool::new(1)), GpuPool::new(1));
+    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let taken = Arc::new(AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) && taken.load(Ordering::Relaxed) < 10_000 {
+                    let _lease = busy.lease(&config, None, &CancelFlag::default()).unwrap();
+                    taken.fetch_add(1, Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
+        }
+        while taken.load(Ordering::Relaxed) < 8 {
+            std::thread::yield_now();
+        }
+        for _ in 0..3 {
+            drop(other.lease(&config, None, &CancelFlag::default()).unwrap());
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(taken.load(Ordering::Relaxed) < 10_000);
+}

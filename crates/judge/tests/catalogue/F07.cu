@@ -19,10 +19,12 @@ __device__ __forceinline__ void mma(float*d,const float*A,const float*B,int N,in
 EC void k(const float*AH,const float*AL,const float*BH,const float*BL,float*C,int M,int N,int K){
   int t=threadIdx.x,g=t>>2,q=t&3,r0=blockIdx.y*16,c0=blockIdx.x*8;
   float d[4]={0.f,0.f,0.f,0.f};
-  for(int k=0;k<K;k+=8){
-    mma(d,AL,BH,N,K,r0,c0,k);
-    mma(d,AH,BL,N,K,r0,c0,k);
-    mma(d,AH,BH,N,K,r0,c0,k);
+  for(int k=0;k<K;k+=8){                           // the unit truncates where it adds: long sums are made outside
+    float e[4]={0.f,0.f,0.f,0.f};
+    mma(e,AL,BH,N,K,r0,c0,k);
+    mma(e,AH,BL,N,K,r0,c0,k);
+    mma(e,AH,BH,N,K,r0,c0,k);
+    for(int i=0;i<4;++i) d[i]+=e[i];
   }
   C[(r0+g)*N+c0+2*q]=d[0];   C[(r0+g)*N+c0+2*q+1]=d[1];
   C[(r0+g+8)*N+c0+2*q]=d[2]; C[(r0+g+8)*N+c0+2*q+1]=d[3];

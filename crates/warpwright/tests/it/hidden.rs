@@ -136,7 +136,7 @@ extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {
     int n = rows * cols, at = chosen(x, n, 1u) % rows, column = chosen(x, n, 2u) % cols;
     for (int c = threadIdx.x; c < cols; c += 32) {
         double p = exp(in[c] - most) / total, unit = 1.0 / (1 << 24);
-        double relative = 8.0 * (sqrt((double)cols) + most - least) + 1.01;
+        double relative = 8.0 * (sqrt((double)cols) + most - least) + 0.5 * cols + 1.01;
         double tolerance = unit * (p * relative + 0x1p-123) + 0x1p-149;
         y[row * cols + c] = (float)(row == at && c == column ? p + 2.0 * tolerance : p);
     }
