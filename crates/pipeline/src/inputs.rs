@@ -20,7 +20,7 @@ pub use distribution::Distribution;
 pub use poison::Poison;
 
 /// Version of this generator; part of every reference key.
-pub const GENERATOR_VERSION: u32 = 4;
+pub const GENERATOR_VERSION: u32 = 5;
 /// Elements of a row where nobody says how long one is.
 const ROW_ELEMENTS: u64 = 64;
 /// Words of 32 bits that one element takes from the stream.
@@ -331,6 +331,8 @@ mod tests {
         let few: Vec<_> = rows(Distribution::D9).into_iter().take(4).collect();
         let odd = few.iter().flatten().filter(|v| !v.is_finite()).count();
         assert!(odd >= 2, "of NaN and the infinities, two at least in four rows: {odd}");
+        let weights = draw(Distribution::D9, Dtype::F32, Role::Weight("n".to_owned()), 64);
+        assert!(weights.iter().any(|v| v.is_nan()) && !weights.iter().any(|v| v.is_infinite()));
         let impulses = of(Distribution::D5);
         let zeros = impulses.iter().filter(|v| **v == 0.0).count();
         assert!((17_500..19_500).contains(&zeros), "{zeros}");
