@@ -60,7 +60,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             tokio::select! {
                 Some(joined) = in_hand.join_next() => {
                     let reason = tell(joined, &mut handover.told);
-                    stop = stop.or(reason);
+                    stop = first_reason(stop, reason);
                 }
                 next = handover.seqs.recv(), if takes && has_room => match next {
                     Some(seq) => _ = in_hand.spawn(Arc::clone(&self).carry_one(run.clone(), seq)),
@@ -103,6 +103,19 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
     }
 }
 
+/// The first reason to stop. That the input ended is none while something in hand has another: a
+/// kernel that was interrupted last, or on which we broke.
+fn first_reason<E>(
+    stop: Option<Result<RunEnd, E>>,
+    reason: Option<Result<RunEnd, E>>,
+) -> Option<Result<RunEnd, E>> {
+    match stop {
+        None | Some(Ok(RunEnd::InputEnded)) => reason.or(stop),
+        Some(Ok(RunEnd::Finished(_) | RunEnd::Provider { .. } | RunEnd::Interrupted))
+        | Some(Err(_)) => stop,
+    }
+}
+
 /// Tells of one end, and gives the reason that it is for taking no more.
 fn tell(
     joined: Result<Ended, JoinError>,
@@ -124,6 +137,28 @@ fn tell(
         Err(error) => {
             told(seq, Handed::Broken(&error));
             Some(Err(error))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RunEnd, first_reason};
+
+    #[test]
+    fn what_ends_the_last_kernel_weighs_more_than_the_end_of_the_input() {
+        let ended = || Some(Ok(RunEnd::InputEnded));
+        let interrupted = || Some(Ok(RunEnd::Interrupted));
+        let broken = || Some(Err("broken"));
+        for (stop, reason, first) in [
+            (None, interrupted(), "Some(Ok(Interrupted))"),
+            (ended(), None, "Some(Ok(InputEnded))"),
+            (ended(), interrupted(), "Some(Ok(Interrupted))"),
+            (ended(), broken(), "Some(Err(\"broken\"))"),
+            (interrupted(), broken(), "Some(Ok(Interrupted))"),
+            (broken(), interrupted(), "Some(Err(\"broken\"))"),
+        ] {
+            assert_eq!(format!("{:?}", first_reason(stop, reason)), first);
         }
     }
 }

@@ -182,10 +182,9 @@ impl Bundle {
         let manifest = take(&mut files, MANIFEST).map_err(no_bundle)?;
         check_version(&manifest)?;
         let manifest =
-            serde_json::from_slice(&manifest).map_err(|error| format!("{MANIFEST}: {error}"))?;
+            serde_json::from_slice(&manifest).map_err(|error| foreign(MANIFEST, &error))?;
         let entries = take(&mut files, ENTRIES)?;
-        let entries =
-            serde_json::from_slice(&entries).map_err(|error| format!("{ENTRIES}: {error}"))?;
+        let entries = serde_json::from_slice(&entries).map_err(|error| foreign(ENTRIES, &error))?;
         let source = take_text(&mut files, SOURCE)?;
         let plan = take_text(&mut files, PLAN)?;
         let mut task_files = BTreeMap::new();
@@ -308,6 +307,13 @@ fn check_version(manifest: &[u8]) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("it has format {}; this program reads {VERSION}", value["bundle"]))
+}
+
+/// What was written otherwise than this program writes it.
+fn foreign(file: &str, error: &serde_json::Error) -> String {
+    format!(
+        "{file}: {error}; if another version of this program made it, that one can reproduce it"
+    )
 }
 
 fn digest_of(files: &BTreeMap<String, Vec<u8>>) -> Digest {

@@ -3,7 +3,7 @@
 //! Reading checks everything, sizes included: an archive can hold anything.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{BufReader, Read, Take};
 use std::path::{Component, Path};
 
 use crate::limits::{JOB_FILES_MAX, ZSTD_LEVEL};
@@ -43,7 +43,7 @@ pub(crate) fn read_files(
     if !bytes.starts_with(&ZSTD_MAGIC) {
         return Err("it is no archive (`.tar.zst`)".to_owned());
     }
-    let decoder = zstd::Decoder::new(bytes).map_err(in_words)?;
+    let decoder = zstd::Decoder::new(bytes).map_err(in_words)?.single_frame();
     // One byte more than is allowed shows that there is more.
     let mut archive = tar::Archive::new(decoder.take(bytes_max + 1));
     let mut files = BTreeMap::new();
@@ -65,7 +65,22 @@ pub(crate) fn read_files(
             return Err(format!("`{name}` is in it twice"));
         }
     }
+    check_end(archive.into_inner())?;
     Ok(files)
+}
+
+/// After its last file an archive has nothing but zeros, and a bundle nothing but its archive.
+fn check_end(mut rest: Take<zstd::Decoder<'_, BufReader<&[u8]>>>) -> Result<(), String> {
+    let mut padding = Vec::new();
+    rest.read_to_end(&mut padding).map_err(in_words)?;
+    let left = rest.into_inner().finish();
+    if padding.iter().any(|byte| *byte != 0)
+        || !left.buffer().is_empty()
+        || !left.get_ref().is_empty()
+    {
+        return Err("something follows the end of its archive".to_owned());
+    }
+    Ok(())
 }
 
 /// What an archive is that does not read.

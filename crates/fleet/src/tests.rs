@@ -245,6 +245,8 @@ fn what_is_no_job_is_refused_in_words() {
         (zstd::encode_all(&b"nonsense"[..], 1).unwrap(), "it is no archive of files"),
         (whole[..whole.len() / 2].to_vec(), "the file is cut short"),
         (whole[..8].to_vec(), "the file is cut short"),
+        ([&whole[..], b"more"].concat(), "something follows the end"),
+        ([&whole[..], &whole[..]].concat(), "something follows the end"),
         (archive(&[]), "it has no `job.json`"),
         (archive(&[("job.json", b"{}")]), "job.json: missing field"),
         (archive(&[("../job.json", b"{}")]), "is no name"),

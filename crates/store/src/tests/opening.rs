@@ -148,16 +148,6 @@ async fn damaged_files_are_told_apart_from_absent_ones() {
     }
 }
 
-#[tokio::test]
-async fn a_row_that_is_gone_and_that_others_name_is_found() {
-    let ledger = Ledger::new().await;
-    ledger.open(1).await;
-    ledger.store.check_file().await.unwrap();
-    ledger.sql("PRAGMA foreign_keys = OFF; DELETE FROM run;").await.unwrap();
-    let error = ledger.store.check_file().await.unwrap_err();
-    assert!(error.to_string().contains("names a row of `run` that is gone"), "{error}");
-}
-
 /// Whatever its creator had done before it was killed, the next one completes it.
 #[tokio::test]
 async fn an_unfinished_ledger_is_said_to_be_so_and_completed() {
