@@ -2,7 +2,7 @@
 
 use pipeline::acceptance::{Check, Entry, Found, Timed};
 use pipeline::defence::Defence;
-use pipeline::growth::{Growth, SizedTime, growth_of, halved};
+use pipeline::growth::{Growth, SizedTime, grows_into_room, growth_of, halved};
 use pipeline::hardware::Floor;
 use pipeline::inputs::{Distribution, MasterSeed, Poison};
 use pipeline::launch::{ResolvedPlan, ResolvedStep};
@@ -188,6 +188,10 @@ impl Judge {
             let why = "no other size is inside the plan's domain".to_owned();
             return Ok(Found::NotAvailable { why });
         };
+        if self.has_room_to_grow(evaluation, [small, large])? {
+            let why = "half of the headline does not fill the card, so more costs no time";
+            return Ok(Found::NotAvailable { why: why.to_owned() });
+        }
         let mut sizes = Vec::new();
         for case in [small, large] {
             let window = self.time_window(evaluation, case, WindowKind::Search, cancel)?;
@@ -204,6 +208,18 @@ impl Judge {
             Growth::Grows => Found::Clean,
             Growth::Unknown(why) => Found::NotAvailable { why: why.to_owned() },
         })
+    }
+
+    /// True where the larger case only puts more blocks beside those of the smaller one.
+    fn has_room_to_grow(
+        &self,
+        evaluation: &Evaluation<'_>,
+        [small, large]: [&Case; 2],
+    ) -> Result<bool, JudgeError> {
+        let facts = self.facts_of(evaluation)?;
+        let plans = [small, large].map(|case| self.plan_at(evaluation, facts, case));
+        let [Ok(small), Ok(large)] = plans else { return Ok(false) };
+        Ok(grows_into_room([&small, &large], facts, &self.config.device))
     }
 
     /// The floor of a case on a card of this judge.

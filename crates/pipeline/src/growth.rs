@@ -1,8 +1,14 @@
 //! Whether a kernel's time grows with its work: one that takes as long for twice the work did it
 //! before, or not at all.
 
+use crate::build::{BuildFacts, EntryFacts};
+use crate::device_facts::DeviceFacts;
 use crate::hardware::{Floor, FloorLimit};
-use crate::limits::{GROWTH_MIN, SHORT_TIME_NS, WORK_RATIO_MIN};
+use crate::launch::{Launch, ResolvedPlan, ResolvedStep};
+use crate::limits::{
+    BLOCKS_PER_SM_MAX, GROWTH_MIN, REGISTER_GRAIN, SHARED_RESERVED_BYTES, SHORT_TIME_NS,
+    WORK_RATIO_MIN,
+};
 use crate::task::spec::Case;
 
 /// A shape's floor, and the time that was measured there, in nanoseconds.
@@ -49,6 +55,48 @@ pub fn growth_of(small: &SizedTime, large: &SizedTime) -> Growth {
     ))
 }
 
+/// True where the larger size has more blocks in a launch, and those of the smaller one leave room
+/// on the card: the others run beside them then, and the time says nothing.
+#[must_use]
+pub fn grows_into_room(
+    [small, large]: [&ResolvedPlan; 2],
+    facts: &BuildFacts,
+    device: &DeviceFacts,
+) -> bool {
+    launches(small).zip(launches(large)).any(|(small, large)| {
+        let entry = facts.entry_of(&small.kernel);
+        let room = entry.map_or(0, |entry| resident_blocks(entry, small, device));
+        blocks(large) > blocks(small) && blocks(small) < room
+    })
+}
+
+fn launches(plan: &ResolvedPlan) -> impl Iterator<Item = &Launch> {
+    plan.steps.iter().filter_map(|step| match step {
+        ResolvedStep::Kernel(launch) => Some(launch),
+        ResolvedStep::Memset { .. } => None,
+    })
+}
+
+fn blocks(launch: &Launch) -> u64 {
+    launch.grid.iter().map(|extent| u64::from(*extent)).product()
+}
+
+/// At most so many blocks of a launch are on the card at once.
+fn resident_blocks(entry: &EntryFacts, launch: &Launch, device: &DeviceFacts) -> u64 {
+    let count = |fact: i64| u64::try_from(fact).unwrap_or(0);
+    let threads: u64 = launch.block.iter().map(|extent| u64::from(*extent)).product();
+    let threads = threads.max(1).next_multiple_of(count(device.warp_size).max(1));
+    let registers = threads * u64::from(entry.registers.max(1)).next_multiple_of(REGISTER_GRAIN);
+    let shared = u64::from(entry.static_shared_bytes) + u64::from(launch.shared_bytes);
+    let limits = [
+        BLOCKS_PER_SM_MAX,
+        count(device.max_threads_per_sm) / threads,
+        count(device.registers_per_sm) / registers,
+        count(device.shared_per_sm) / (shared + SHARED_RESERVED_BYTES),
+    ];
+    limits.into_iter().min().unwrap_or(1).max(1) * count(device.sm_count)
+}
+
 /// A case with its largest extent halved; `None` where there is nothing to halve.
 #[must_use]
 pub fn halved(case: &Case) -> Option<Case> {
@@ -60,8 +108,11 @@ pub fn halved(case: &Case) -> Option<Case> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Growth, SizedTime, growth_of, halved};
+    use super::{Growth, SizedTime, grows_into_room, growth_of, halved};
+    use crate::build::{BuildFacts, EntryFacts};
+    use crate::device_facts::DeviceFacts;
     use crate::hardware::{Floor, FloorLimit};
+    use crate::launch::{Launch, ResolvedPlan, ResolvedStep};
     use crate::task::spec::{Case, Place};
 
     fn at(bytes: f64, us: f64, limit: FloorLimit) -> SizedTime {
@@ -95,6 +146,61 @@ mod tests {
         let still = growth_of(&at(1e8, 40.0, MEMORY), &at(2e8, 44.0, MEMORY));
         let words = "2.00 times the bytes take 1.10 times as long: 40000 ns and 44000 ns";
         assert_eq!(still, Growth::StandsStill(words.to_owned()));
+    }
+
+    fn plan(blocks: u32, threads: u32, shared_bytes: u32) -> ResolvedPlan {
+        let step = ResolvedStep::Kernel(Launch {
+            kernel: "k".to_owned(),
+            grid: [blocks, 1, 1],
+            block: [threads, 1, 1],
+            cluster: [1; 3],
+            shared_bytes,
+            cooperative: false,
+            pdl: false,
+            args: Vec::new(),
+        });
+        let steps = vec![step];
+        let (workspaces, tensor_maps, prepare) = (Vec::new(), Vec::new(), Vec::new());
+        ResolvedPlan { workspaces, tensor_maps, prepare, steps }
+    }
+
+    #[test]
+    fn blocks_that_run_beside_others_cost_no_time() {
+        let facts = |registers: u32| BuildFacts {
+            entries: vec![EntryFacts {
+                name: "k".to_owned(),
+                params: Vec::new(),
+                registers,
+                spill_bytes: 0,
+                static_shared_bytes: 0,
+                max_threads: None,
+            }],
+            lowered_names: vec![("k".to_owned(), "k".to_owned())],
+            externs: Vec::new(),
+            static_bytes: 0,
+            special_registers: Vec::new(),
+            mma_types: Vec::new(),
+            cache_hints: Vec::new(),
+            ptx_hash: String::new(),
+            cubin_hash: String::new(),
+        };
+        let device = DeviceFacts::simulated_h200();
+        // 132 multiprocessors of 2,048 threads, 65,536 registers and 228 KiB of shared memory.
+        for (small, large, threads, shared_bytes, registers, room) in [
+            (16, 32, 64, 0, 32, true),
+            (132 * 32 - 1, 9000, 64, 0, 32, true),
+            (132 * 32, 9000, 64, 0, 32, false),
+            (132 * 8 - 1, 9000, 256, 0, 32, true),
+            (132 * 8, 9000, 256, 0, 32, false),
+            (132 * 2, 9000, 256, 0, 128, false),
+            (132, 9000, 256, 120 << 10, 32, false),
+            // A grid that does not grow does more in each block.
+            (132, 132, 64, 0, 32, false),
+        ] {
+            let plans = [small, large].map(|blocks| plan(blocks, threads, shared_bytes));
+            let found = grows_into_room([&plans[0], &plans[1]], &facts(registers), &device);
+            assert_eq!(found, room, "{small} {threads} {shared_bytes} {registers}");
+        }
     }
 
     #[test]

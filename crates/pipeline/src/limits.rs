@@ -154,6 +154,11 @@ pub(crate) const HIDDEN_BYTES_USUAL_MAX: u64 = 8 << 20;
 /// two sizes say something.
 pub const GROWTH_MIN: f64 = 1.3;
 pub const WORK_RATIO_MIN: f64 = 1.5;
+/// What no multiprocessor has more of, what registers of a thread come in, and what the system
+/// takes of shared memory for each block, in bytes: NVIDIA's occupancy tables.
+pub(crate) const BLOCKS_PER_SM_MAX: u64 = 32;
+pub(crate) const REGISTER_GRAIN: u64 = 8;
+pub(crate) const SHARED_RESERVED_BYTES: u64 = 1024;
 /// Tries to draw a hidden shape inside a plan's domain, and distinct shapes below which the domain
 /// counts as fixed.
 pub const HIDDEN_TRIES_MAX: u32 = 10_000;
