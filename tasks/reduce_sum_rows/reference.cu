@@ -17,5 +17,5 @@ extern "C" __global__ void sum_reference(const float* x, double* y_ref, double* 
         magnitude.add(fabs(v));
     }
     y_ref[row] = total.value() / (WW_MUTANT == 2 ? cols : 1);
-    y_bound[row] = 4.0 * sqrt((double)cols) * magnitude.value();
+    y_bound[row] = fmax(4.0 * sqrt((double)cols) * magnitude.value(), total.path);
 }

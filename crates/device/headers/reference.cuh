@@ -38,6 +38,9 @@ __device__ __forceinline__ double ww_load(const T* values, long long i) {
 struct ww_sum {
   double sum = 0.0;
   double lost = 0.0;
+  // The partial sums' sizes added up: what a sum in this order may lose, in units of rounding.
+  // Equal terms do lose it, since every partial sum is rounded the same way.
+  double path = 0.0;
 
   __device__ __forceinline__ void add(double x) {
     double next = __dadd_rn(sum, x);
@@ -45,6 +48,7 @@ struct ww_sum {
     double small = fabs(sum) >= fabs(x) ? x : sum;
     lost = __dadd_rn(lost, __dadd_rn(__dadd_rn(big, -next), small));
     sum = next;
+    path += fabs(next);
   }
 
   // Adds x * y exactly: the rounding error of the product is added as well.

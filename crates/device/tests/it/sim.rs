@@ -119,10 +119,19 @@ fn the_references_helpers_load_and_sum_exactly() {
         for (int i = 0; i < 1000; ++i) sum.add(1.0);
         sum.add(-1e16);
         y[6] = sum.value();
+        ww_sum equal;
+        float plain = 0.0f;
+        for (int i = 0; i < 60000; ++i) { equal.add(1.99609375); plain += 1.99609375f; }
+        y[7] = fabs(plain - equal.value());
+        y[8] = 4.0 * sqrt(60000.0) * equal.value() * 0x1p-24;
+        y[9] = equal.path * 0x1p-24;
     }";
     let (launched, bytes) = run(source, Access::ReadWrite, 1, None);
     assert_eq!(launched.end, LaunchEnd::Completed);
     let value = |i: usize| f64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap());
     let values: Vec<f64> = (0..7).map(value).collect();
     assert_eq!(values, [-2.0, 0.1, 0.333251953125, 3.140625, -7.0, (1u64 << 40) as f64, 1000.0]);
+    // What a plain fp32 sum of equal terms loses is more than random roundings would.
+    let [lost, random, path] = [7, 8, 9].map(value);
+    assert!(random < lost && lost <= path, "{random} {lost} {path}");
 }
