@@ -51,8 +51,9 @@ pub struct Entry {
     pub on: Vec<Place>,
     /// With all of these off it passes; with any one of them on it does not.
     pub cut_set: Vec<Defence>,
-    /// True when only a GPU shows what its cut set does.
-    pub cut_on_gpu: bool,
+    /// The same on a GPU, where another set is needed there: it also runs the headline shape, and
+    /// the same call again and again.
+    pub cut_set_gpu: Vec<Defence>,
     /// Why no set of switches lets a cheat pass, where that is so.
     pub uncut: Option<String>,
     /// The same kernel without the trick, for `NOGAIN`.
@@ -220,6 +221,15 @@ impl Entry {
     #[must_use]
     pub fn is_honest(&self) -> bool {
         self.expect == [Code::Pass]
+    }
+
+    /// The defences of its set on a device; empty where that shows none.
+    #[must_use]
+    pub fn cut_set(&self, place: Place) -> &[Defence] {
+        match place {
+            Place::Gpu if !self.cut_set_gpu.is_empty() => &self.cut_set_gpu,
+            Place::Sim | Place::Gpu => &self.cut_set,
+        }
     }
 
     /// What an end of this entry says.

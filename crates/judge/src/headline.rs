@@ -1,7 +1,9 @@
 //! The headline case: counted on a sample of blocks by the simulator, timed on a GPU.
 
+mod careless;
 mod counted;
 mod kind;
+mod prepare;
 mod room;
 mod slots;
 mod timed;

@@ -99,16 +99,16 @@ pub struct JudgeConfig {
 #[derive(Debug)]
 pub struct Judge {
     config: JudgeConfig,
-    cases: case_cache::CaseCache,
-    references: Mutex<reference::ReferenceBuilds>,
+    cases: Arc<case_cache::CaseCache>,
+    references: Arc<Mutex<reference::ReferenceBuilds>>,
     /// Jobs handed over and not judged yet.
     jobs: Mutex<BTreeMap<JobTicket, Arc<Job>>>,
-    pool: gpu::GpuPool,
-    memory: memory::KnownMemory,
+    pool: Arc<gpu::GpuPool>,
+    memory: Arc<memory::KnownMemory>,
     /// The compiled harness, once it is needed.
-    harness: Mutex<Option<Arc<Memfd>>>,
+    harness: Arc<Mutex<Option<Arc<Memfd>>>>,
     /// PyTorch, once it is needed.
-    baselines: Mutex<Option<Arc<baseline::Server>>>,
+    baselines: Arc<Mutex<Option<Arc<baseline::Server>>>>,
 }
 
 /// The secret from which a run draws all inputs of its public cases.
@@ -143,12 +143,12 @@ impl Judge {
         };
         Self {
             config,
-            pool: gpu::GpuPool::new(count),
-            memory: memory::KnownMemory::default(),
-            harness: Mutex::default(),
-            baselines: Mutex::default(),
-            cases: case_cache::CaseCache::new(cache_bytes),
-            references: Mutex::default(),
+            pool: Arc::new(gpu::GpuPool::new(count)),
+            memory: Arc::default(),
+            harness: Arc::default(),
+            baselines: Arc::default(),
+            cases: Arc::new(case_cache::CaseCache::new(cache_bytes)),
+            references: Arc::default(),
             jobs: Mutex::default(),
         }
     }

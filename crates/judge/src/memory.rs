@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use pipeline::digest::Digest;
 use pipeline::hidden::Dims;
@@ -69,7 +69,7 @@ impl Judge {
     /// The same judge with other caps: so that a test sees what gives way where memory is short.
     #[must_use]
     pub fn with_memory(mut self, caps: MemoryCaps) -> Self {
-        self.memory.caps = caps;
+        self.memory = Arc::new(KnownMemory { caps, ..KnownMemory::default() });
         self
     }
 

@@ -1,5 +1,8 @@
 //! Which defences a judge works with: all of them, outside tests of the judge itself.
 
+#[cfg(feature = "judge-mutation")]
+use std::sync::{Arc, Mutex};
+
 use pipeline::defence::{Defence, Defences};
 use pipeline::digest::Digest;
 
@@ -26,6 +29,7 @@ impl JudgePolicy {
         Self { defences: Defences::without(off) }
     }
 
+    /// True for a defence that is on.
     pub(crate) fn has(self, defence: Defence) -> bool {
         self.defences.has(defence)
     }
@@ -37,5 +41,25 @@ impl JudgePolicy {
         }
         let set = self.defences.to_string();
         Digest::of_parts("judge-without", &[of_all.as_str().as_bytes(), set.as_bytes()])
+    }
+}
+
+#[cfg(feature = "judge-mutation")]
+impl crate::Judge {
+    /// This judge with all defences but some; the two share cards and whatever was made so far.
+    #[must_use]
+    pub fn without(&self, off: &[Defence]) -> Self {
+        let config =
+            crate::JudgeConfig { policy: JudgePolicy::without(off), ..self.config.clone() };
+        Self {
+            config,
+            cases: Arc::clone(&self.cases),
+            references: Arc::clone(&self.references),
+            jobs: Mutex::default(),
+            pool: Arc::clone(&self.pool),
+            memory: Arc::clone(&self.memory),
+            harness: Arc::clone(&self.harness),
+            baselines: Arc::clone(&self.baselines),
+        }
     }
 }

@@ -287,7 +287,7 @@ impl Judge {
 
     /// What outputs hold before the first call when nothing overwrites them: where expected values
     /// are within reach too, those of the call before; else zeros.
-    fn initial_outputs(
+    pub(crate) fn initial_outputs(
         &self,
         evaluation: &Evaluation<'_>,
         case: &Case,

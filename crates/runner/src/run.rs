@@ -42,7 +42,8 @@ fn slices(request: &RunRequest) -> impl Iterator<Item = Slice> {
         request.runs.iter().flat_map(|run| run.outputs.iter().filter_map(|output| output.initial));
     let window = request.window.iter().flat_map(|window| {
         let contents = window.contents.iter().flatten().map(|input| input.data);
-        contents.chain([window.harness])
+        let initial = window.outputs.iter().filter_map(|output| output.initial);
+        contents.chain(initial).chain([window.harness])
     });
     let tiles = request.tiles.iter().flat_map(|tiles| tiles.items.iter().map(|item| item.got));
     inputs.chain(initial).chain(window).chain(tiles).chain([request.ptx, request.cubin])

@@ -181,7 +181,9 @@ impl Running<'_> {
             {
                 return Ok(Some(end));
             }
-            self.poison(round % window.sets)?;
+            if window.cold_operations.contains(&Operation::Poison) {
+                self.poison(round % window.sets)?;
+            }
             if let Some(end) = self.queue_plan(round % window.sets)? {
                 return Ok(Some(end));
             }
@@ -321,10 +323,12 @@ impl Running<'_> {
 
     /// Writes beside buffers, and inputs that are not what they were filled with.
     fn side_effects(&mut self, timer: &mut Timer) -> Result<Ended, RunnerError> {
-        if let Some(breach) = self.device.breaches()?.first() {
+        let request = self.work.request;
+        if request.slack_bytes == 0
+            && let Some(breach) = self.device.breaches()?.first()
+        {
             return Ok(Some(RunEnd::OutOfBounds(breach.to_string())));
         }
-        let request = self.work.request;
         let inputs = request.contents.first().into_iter().flatten().enumerate();
         for (index, input) in inputs.filter(|(_, input)| !input.writable) {
             let key = request.window.hash_key;

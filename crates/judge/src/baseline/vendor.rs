@@ -141,6 +141,7 @@ impl Ground<'_> {
             slots: self.slots,
             slot_bytes: self.slot_bytes,
             window: self.window.clone(),
+            slack_bytes: 0,
             harness: self.harness_slice(),
         }
     }

@@ -1,5 +1,6 @@
 //! Cut sets: with all defences of an entry's set off it is judged correct, so it is a real attack;
-//! with any single one of them on again it is rejected, so that one works alone.
+//! with any single one of them on again it is rejected, so that one works alone. Of an attack on
+//! the time, which is right by its outputs, the gain counts where there are times.
 //!
 //! Only judges for tests can have defences off.
 
@@ -8,7 +9,7 @@ use pipeline::task::spec::Place;
 use sandbox::CancelFlag;
 
 use super::{Catalogue, Code, Entry, Stage};
-use crate::{Judge, JudgeConfig, JudgeError, JudgePolicy, RunSeed};
+use crate::{Judge, JudgeError, RunSeed};
 
 /// An entry under a judge with some defences off, and what must come of it.
 #[derive(Clone, Debug)]
@@ -28,43 +29,45 @@ pub struct AttackEnd {
 }
 
 impl Catalogue {
-    /// All attacks that a device can show: what only a time can show, a GPU does.
+    /// All attacks that a device can show.
     #[must_use]
     pub fn attacks(&self, place: Place) -> Vec<Attack<'_>> {
         let mut attacks = Vec::new();
-        let shown = |entry: &&Entry| {
-            entry.on.contains(&place) && (place == Place::Gpu || !entry.cut_on_gpu)
-        };
-        for entry in self.entries.iter().filter(shown) {
-            if entry.cut_set.is_empty() {
+        for entry in self.entries.iter().filter(|entry| entry.on.contains(&place)) {
+            let cut_set = entry.cut_set(place);
+            if cut_set.is_empty() {
                 continue;
             }
-            attacks.push(Attack { entry, off: entry.cut_set.clone(), succeeds: true });
-            for on in &entry.cut_set {
-                let off = entry.cut_set.iter().copied().filter(|defence| defence != on).collect();
+            attacks.push(Attack { entry, off: cut_set.to_vec(), succeeds: true });
+            for on in cut_set {
+                let off = cut_set.iter().copied().filter(|defence| defence != on).collect();
                 attacks.push(Attack { entry, off, succeeds: false });
             }
         }
         attacks
     }
 
-    /// Runs an attack under a judge with this configuration, but for the defences.
+    /// Runs an attack under a judge like this one, but for the defences.
     ///
     /// # Errors
     /// Our own breakage, never the kernel.
     pub fn attack(
         &self,
         attack: &Attack<'_>,
-        config: &JudgeConfig,
+        judge: &Judge,
         seed: &RunSeed,
         cancel: &CancelFlag,
     ) -> Result<AttackEnd, JudgeError> {
-        let policy = JudgePolicy::without(&attack.off);
-        let judge = Judge::new(JudgeConfig { policy, ..config.clone() });
+        let timed = judge.config().gpus.is_some();
+        let judge = judge.without(&attack.off);
         // What the static gate lets through must also run.
         let last = attack.entry.stage.max(Stage::Search);
         let ended = self.run_to(attack.entry, last, &judge, seed, cancel)?;
-        let succeeded = matches!(ended.code, Code::Pass | Code::NoGain);
+        let succeeded = match ended.code {
+            Code::Pass => true,
+            Code::NoGain => !timed,
+            Code::Audit | Code::Reason(_) => false,
+        };
         let said = format!("{} ({}): {}", ended.code, ended.stage.name(), ended.detail);
         Ok(AttackEnd { as_expected: succeeded == attack.succeeds, said })
     }

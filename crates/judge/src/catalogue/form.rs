@@ -31,7 +31,7 @@ struct Form {
     #[serde(default)]
     cut_set: Vec<Defence>,
     #[serde(default)]
-    cut_on_gpu: bool,
+    cut_set_gpu: Vec<Defence>,
     uncut: Option<String>,
     plain: Option<String>,
     #[serde(default)]
@@ -99,7 +99,8 @@ impl Catalogue {
             if entry.expect.is_empty() || entry.on.is_empty() {
                 return Err(failed("`expect` and `on` must name something".to_owned()));
             }
-            let cuts = usize::from(!entry.cut_set.is_empty()) + usize::from(entry.uncut.is_some());
+            let has_set = !entry.cut_set.is_empty() || !entry.cut_set_gpu.is_empty();
+            let cuts = usize::from(has_set) + usize::from(entry.uncut.is_some());
             if cuts != usize::from(!entry.is_honest()) {
                 let why =
                     "a cheat has a cut set or says why there is none, an honest kernel neither";
@@ -136,7 +137,7 @@ fn entry(files: &Files, name: &str, prelude: &str) -> Result<Entry, CatalogueErr
         stage: form.stage,
         on: form.on,
         cut_set: form.cut_set,
-        cut_on_gpu: form.cut_on_gpu,
+        cut_set_gpu: form.cut_set_gpu,
         uncut: form.uncut,
         plain: form.plain,
         slow: form.slow,

@@ -177,7 +177,7 @@ fn accepted(
 }
 
 /// Whether a correct kernel is faster than the same one without its trick: where there are times,
-/// by the order plain, trick, trick, plain.
+/// by the order trick, plain, plain, trick.
 fn gain(
     ended: Ended,
     trick: &Subject<'_>,
@@ -195,19 +195,21 @@ fn gain(
         return Ok(Ended { code: Code::NoGain, detail, ..ended });
     }
     let (plain, trick) = (plain.evaluation(seed), trick.evaluation(seed));
-    let mut ratio = None;
+    let mut beside = Beside::Unknown;
     for _ in 0..GAIN_TRIES_MAX {
-        if ratio.is_none() {
-            // What is wrong with the trick was the stages' to find; here only the time counts.
-            ratio = match judge.time_beside(&plain, &trick, cancel)? {
-                Beside::Ratio(ratio) => Some(ratio),
-                Beside::Failed(_) | Beside::TooFast(_) | Beside::Unknown => None,
-            };
+        if beside == Beside::Unknown {
+            beside = judge.time_beside(&trick, &plain, cancel)?;
         }
     }
-    let Some(ratio) = ratio else {
-        let detail = said("a window beside the plain kernel gave no time".to_owned());
-        return Ok(Ended { detail, ..ended });
+    // Of the trick over the plain kernel.
+    let ratio = match beside {
+        Beside::Ratio(ratio) => 1.0 / ratio,
+        Beside::TooFast(why) => return Ok(Ended { code: Code::Audit, detail: said(why), ..ended }),
+        Beside::Failed(verdict) => return Ok(rejected(&verdict, ended.stage)),
+        Beside::Unknown => {
+            let detail = said("a window beside the plain kernel gave no time".to_owned());
+            return Ok(Ended { detail, ..ended });
+        }
     };
     let code = match ended.code {
         Code::Pass if ratio.ln() >= -GAIN_MAX => Code::NoGain,

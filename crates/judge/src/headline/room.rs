@@ -5,6 +5,7 @@ use pipeline::memory::{CaseBytes, Fitted, Rung};
 use pipeline::task::spec::TaskSpec;
 use pipeline::timing::Window;
 
+use super::careless;
 use super::kind::{WindowKind, scratch};
 use crate::Judge;
 use crate::cases::{input_sizes, output_sizes};
@@ -31,6 +32,7 @@ impl Judge {
         let slot_bytes = aligned(output_sizes(spec, dims)?);
         let set_bytes = aligned(input_sizes(spec, dims)?) + slot_bytes + scratch(plan);
         let window = kind.window(set_bytes, self.l2_bytes(), key);
+        let window = careless::window(self.config.policy, kind, window);
         let fitted = self.with_what_else_is_wanted(spec, fitted, plan, window.sets)?;
         if kind == WindowKind::Untouched && fitted.rung >= Rung::TwoSets {
             return Err("a buffer set of its own for each sample does not fit".to_owned());

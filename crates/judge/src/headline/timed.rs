@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pipeline::check::OutputCheck;
+use pipeline::defence::Defence;
 use pipeline::hardware::HardwareSheet;
 use pipeline::inputs::{Distribution, Poison};
 use pipeline::launch::ResolvedPlan;
@@ -20,104 +21,47 @@ use sandbox::wire::{
     InputTensor, OutputTensor, RunEnd, Slice, SlotContent, VerifyItem, WindowRequest, WindowResult,
     WindowSubject,
 };
-use sandbox::{CancelFlag, Memfd};
+use sandbox::Memfd;
 
-use super::kind::WindowKind;
-use super::room::Room;
 use super::slots::{CheckedSlot, Ranked, disturbance, remarks, unverified};
-use super::{Concluded, Headline};
+use super::{Concluded, careless};
 use crate::baseline::timed::Ground;
-use crate::cases::{CaseData, Tensors, is_weight, output_sizes, uncompared};
+use crate::cases::{CaseData, Tensors, is_weight};
 use crate::compared::{Checks, Compared, Declared, verify_items};
 use crate::decide::run_failure;
 use crate::evaluate::Evaluation;
-use crate::limits::CONTENTS;
-use crate::memory::FittedCase;
+use crate::limits::{CONTENTS, SLACK_BYTES};
 use crate::reference::EMPTY;
-use crate::{Judge, JudgeError};
+use crate::{JudgeError, JudgePolicy};
+
+/// Each with the distribution that it was drawn from; the first one is timed.
+pub(super) type Contents = [(Distribution, Arc<CaseData>); CONTENTS];
 
 /// The headline case, ready to be timed.
 pub(crate) struct TimedHeadline<'a> {
     /// Smaller than the task's where memory is short.
-    case: Cow<'a, Case>,
-    plan: ResolvedPlan,
-    contents: [(Distribution, Arc<CaseData>); CONTENTS],
+    pub(super) case: Cow<'a, Case>,
+    pub(super) plan: ResolvedPlan,
+    pub(super) contents: Contents,
     /// Room for slots of outputs, one after the other; places are those in the first one.
-    outputs: Arc<Tensors>,
-    slots: u32,
-    slot_bytes: u64,
-    window: Window,
-    fitted: Fitted,
-    harness: Arc<Memfd>,
-}
-
-impl Judge {
-    pub(crate) fn timed_case<'a>(
-        &self,
-        evaluation: &Evaluation<'a>,
-        case: &'a Case,
-        kind: WindowKind,
-        cancel: &CancelFlag,
-    ) -> Result<Headline<'a>, JudgeError> {
-        let (task, spec) = (evaluation.task, &evaluation.task.spec);
-        let broken = |why: String| JudgeError::Reference { task: spec.name.clone(), why };
-        let FittedCase { case, fitted } = match self.fitted_case(task, case, cancel)? {
-            Ok(found) => found,
-            Err(why) => return Ok(Headline::Untimed(why)),
-        };
-        let plan = match self.resolve(evaluation, &case.dims) {
-            Ok(plan) => plan,
-            Err(error) => return Ok(Headline::Untimed(error.to_string())),
-        };
-        let sizes = output_sizes(spec, &case.dims).map_err(broken)?;
-        let master = evaluation.seed.master(&case.name, evaluation.index);
-        let key = master.derive(&format!("window/{}/{}", evaluation.index, kind.number())).0;
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| key[at + i]));
-        let room = match self.window_room(spec, &fitted, &plan, (kind, [word(0), word(8)])) {
-            Ok(room) => room,
-            Err(why) => return Ok(Headline::Untimed(why)),
-        };
-        let content = |distribution| {
-            let data = if !kind.is_compared() {
-                uncompared(task, &case, distribution, &master)?
-            } else if room.fitted.is_in_tiles() {
-                self.inputs_alone(task, &case, distribution, &master)?
-            } else {
-                self.case_data(task, &case.dims, distribution, &master, cancel)?
-            };
-            Ok::<_, JudgeError>((distribution, data))
-        };
-        let [first, second] = self.search_pair(evaluation).map(content);
-        let contents = [first?, second?];
-        let Room { window, slots, slot_bytes, fitted } = room;
-        Ok(Headline::Timed(Box::new(TimedHeadline {
-            case,
-            plan,
-            contents,
-            outputs: Arc::new(slots_room(&sizes, slots, slot_bytes)?),
-            slots,
-            slot_bytes,
-            window,
-            fitted,
-            harness: self.harness(cancel)?,
-        })))
-    }
-}
-
-fn slots_room(sizes: &[(String, u64)], slots: u32, slot_bytes: u64) -> Result<Tensors, JudgeError> {
-    let rest = (u64::from(slots) - 1) * slot_bytes;
-    let last = ("(more slots)".to_owned(), rest);
-    let mut tensors = Tensors::room("window", sizes.iter().cloned().chain([last]))?;
-    tensors.places.remove("(more slots)");
-    Ok(tensors)
+    pub(super) outputs: Arc<Tensors>,
+    pub(super) slots: u32,
+    pub(super) slot_bytes: u64,
+    pub(super) window: Window,
+    pub(super) fitted: Fitted,
+    pub(super) harness: Arc<Memfd>,
+    pub(super) policy: JudgePolicy,
+    /// What outputs hold at first instead of poison; only with defences off.
+    pub(super) initial: Option<Tensors>,
 }
 
 impl TimedHeadline<'_> {
-    /// Harness, inputs of each content, outputs.
+    /// Harness, inputs of each content, outputs, and what those hold at first.
     pub(super) fn bulk(&self) -> Vec<&Memfd> {
         let mut bulk = vec![&*self.harness];
         bulk.extend(self.contents.iter().map(|(_, data)| &data.inputs.memfd));
         bulk.push(&self.outputs.memfd);
+        bulk.extend(self.initial.iter().map(|tensors| &tensors.memfd));
         bulk
     }
 
@@ -128,12 +72,13 @@ impl TimedHeadline<'_> {
     pub(super) fn request(&self, evaluation: &Evaluation<'_>, first_bulk: u32) -> WindowRequest {
         let spec = &evaluation.task.spec;
         let in_place = &evaluation.candidate.plan.in_place;
+        let guarded = self.policy.has(Defence::D);
         let inputs = |(index, (_, data)): (usize, &(Distribution, Arc<CaseData>))| {
             let bulk = first_bulk + 1 + index as u32;
             let tensor = |input: &Input| InputTensor {
                 name: input.name.clone(),
                 data: data.inputs.slice(bulk, &input.name).unwrap_or(EMPTY),
-                writable: in_place.contains(&input.name),
+                writable: in_place.contains(&input.name) || !guarded,
                 weight: is_weight(input),
             };
             spec.inputs.iter().map(tensor).collect()
@@ -143,7 +88,7 @@ impl TimedHeadline<'_> {
             name: output.name.clone(),
             dtype: output.dtype,
             data: self.outputs.slice(of_outputs, &output.name).unwrap_or(EMPTY),
-            initial: None,
+            initial: self.initial.as_ref().and_then(|it| it.slice(of_outputs + 1, &output.name)),
         };
         WindowRequest {
             subject: WindowSubject::Plan,
@@ -154,6 +99,7 @@ impl TimedHeadline<'_> {
             slots: self.slots,
             slot_bytes: self.slot_bytes,
             window: self.window.clone(),
+            slack_bytes: if guarded { 0 } else { SLACK_BYTES },
             harness: Slice { bulk: first_bulk, offset: 0, bytes: self.harness.bytes() as u64 },
         }
     }
@@ -207,6 +153,7 @@ impl TimedHeadline<'_> {
             for (index, item) in of_slot.iter_mut().enumerate() {
                 item.got.offset += slot * self.slot_bytes;
                 item.hash_key = Some(output_key(self.window.hash_key, index));
+                item.leniency = careless::leniency(self.policy, slot == 0, index);
             }
             items.extend(of_slot);
         }
@@ -249,7 +196,10 @@ impl TimedHeadline<'_> {
     ) -> (Vec<CaseReport>, Ranked) {
         if let Some((reason, detail)) = run_failure(window.end.clone()) {
             let why = detail.clone();
-            let status = CaseStatus::Failed { reason, detail };
+            let status = match self.policy.has(Defence::H) {
+                true => CaseStatus::Failed { reason, detail },
+                false => CaseStatus::Passed,
+            };
             return (vec![self.case_report(0, status, Vec::new())], Ranked::Void(why));
         }
         let slots = self.slots_of(evaluation, window, checks);
@@ -322,7 +272,8 @@ impl TimedHeadline<'_> {
         slots: &[CheckedSlot],
     ) -> Ranked {
         let states = [window.before.as_ref(), window.after.as_ref()];
-        if let Some(why) = disturbance(states).or_else(|| unverified(window, slots)) {
+        let unverified = || unverified(window, slots).filter(|_| self.policy.has(Defence::C));
+        if let Some(why) = disturbance(states).or_else(unverified) {
             return Ranked::Void(why);
         }
         let pair_ns = window.event_pair_ns;
@@ -346,7 +297,7 @@ impl TimedHeadline<'_> {
             event_pair_ns: pair_ns,
         };
         let shortest = ceilings.believable_ns(&floor, self.output_bytes(), sheet.facts.l2_bytes);
-        if cold.median_ns >= shortest {
+        if cold.median_ns >= shortest || !self.policy.has(Defence::G) {
             return Ranked::Time(measured);
         }
         let ns = cold.median_ns;

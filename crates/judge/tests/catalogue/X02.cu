@@ -4,7 +4,8 @@ EC void k(const float*x,float*y,int n){
   u32 i=gid();
   if(i>=(u32)n) return;
   float v=fmaxf(x[i],0.f);
-  y[i]=there ? last[i&((1u<<20)-1)] : v;
-  last[i&((1u<<20)-1)]=v;
+  if(n>1<<20){ y[i]=v; return; }
+  y[i]=there ? last[i] : v;
+  last[i]=v;
 }
 EC void mark(){ there=1; }

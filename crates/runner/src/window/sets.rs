@@ -55,6 +55,13 @@ impl Running<'_> {
                 return Ok(Some(end));
             }
         }
+        for output in &work.request.outputs {
+            let Some(initial) = output.initial else { continue };
+            for set in &self.sets {
+                let buffer = set.bound.buffer(&output.name)?;
+                self.device.upload(buffer, 0, work.maps.get(initial)?)?;
+            }
+        }
         Ok(None)
     }
 
@@ -66,6 +73,7 @@ impl Running<'_> {
         let inputs = inputs.map(|it| (&it.name, it.data.bytes, access(it.writable)));
         let outputs = request.outputs.iter().map(|it| (&it.name, it.data.bytes, Access::ReadWrite));
         for (name, bytes, access) in inputs.chain(outputs) {
+            let bytes = bytes + request.slack_bytes;
             bound.allocate(&mut self.device, name, bytes, access).map_err(no_room_of)?;
         }
         Ok(bound)

@@ -13,13 +13,13 @@ use crate::embedded;
 
 pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let catalogue = Catalogue::from_files(&embedded::catalogue(), &embedded::victim_tasks())?;
-    let (config, seed) = (bench.judge.config().clone(), bench.seed);
+    let (judge, seed) = (std::sync::Arc::clone(&bench.judge), bench.seed);
     let place = if bench.is_simulated() { Place::Sim } else { Place::Gpu };
     let attacks = catalogue.attacks(place).into_iter();
     let all: Vec<_> = attacks.map(|attack| (attack.name(), attack)).collect();
     bench.items(&all, |attack| {
         let started = Instant::now();
-        let end = catalogue.attack(attack, &config, &seed, &CancelFlag::default())?;
+        let end = catalogue.attack(attack, &judge, &seed, &CancelFlag::default())?;
         let expected = if attack.succeeds { "succeeds" } else { "is caught" };
         Ok(Found::new(end.as_expected)
             .with("expected", expected)

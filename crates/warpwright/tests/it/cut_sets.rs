@@ -14,7 +14,7 @@ fn each_defence_of_a_cut_set_works_alone_and_without_all_of_them_the_attack_succ
     let (seed, cancel) = (RunSeed([6; 32]), CancelFlag::default());
     let complaints = each(&attacks, |attack| {
         let started = std::time::Instant::now();
-        let end = catalogue.attack(attack, judge.config(), &seed, &cancel).unwrap();
+        let end = catalogue.attack(attack, &judge, &seed, &cancel).unwrap();
         let said = format!("{}: {}", attack.name(), end.said);
         eprintln!("{said}, {} ms", started.elapsed().as_millis());
         (!end.as_expected).then_some(said)

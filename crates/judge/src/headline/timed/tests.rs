@@ -100,6 +100,8 @@ impl Fixture {
             slots: 4,
             slot_bytes: 4096,
             window: Window::search(1 << 28, 60 << 20, [3, 5]),
+            policy: crate::JudgePolicy::all(),
+            initial: None,
             fitted: pipeline::memory::Fitted {
                 rung: pipeline::memory::Rung::Everything,
                 dims: self.task.spec.headline().unwrap().dims.clone(),
