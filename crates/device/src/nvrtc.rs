@@ -24,6 +24,14 @@ use program::Program;
 pub use headers::PRELUDE_NAME;
 pub use kernels::{KernelDeclaration, declared_kernels, kernel_declarations};
 
+/// What a log of the compiler says of a source and its PTX, with the resources of its kernels:
+/// capped, whatever the log holds.
+#[must_use]
+pub fn read_log(log: &str, source: &str, ptx: &str) -> (Vec<Diagnostic>, Vec<KernelResources>) {
+    let log = diagnostics::tidy(log, &[]);
+    (diagnostics::parse(&log, source, ptx), resources::parse(&log))
+}
+
 /// A loaded compiler.
 #[derive(Debug)]
 pub struct Nvrtc {

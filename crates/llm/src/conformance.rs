@@ -19,6 +19,13 @@ const WAIT_MS: u64 = 10_000;
 /// The text that [`script`] answers first.
 const FIRST_TEXT: &str = "first reply";
 
+/// Reads bytes as if a server had sent them, in two pieces that are cut there: what fuzzers call.
+/// Gives the text of the answer, if there is one.
+#[must_use]
+pub fn read_untrusted(bytes: &[u8], cut: usize) -> String {
+    crate::openai::untrusted::read(bytes, cut)
+}
+
 /// What a provider can and cannot show of [`script`].
 #[derive(Clone, Copy, Debug)]
 pub struct Abilities {

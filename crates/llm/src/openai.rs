@@ -41,6 +41,8 @@ mod lines;
 mod service;
 mod settings;
 mod source;
+#[cfg(any(test, feature = "conformance"))]
+pub(crate) mod untrusted;
 mod usage;
 mod wait;
 mod wire;

@@ -13,7 +13,7 @@ pub(super) enum Uses {
 }
 
 /// Each crate with the crates that it uses.
-pub(super) const TABLE: [(&str, Uses); 12] = [
+pub(super) const TABLE: [(&str, Uses); 13] = [
     ("pipeline", Uses::Exactly(&[])),
     ("ptx-sim", Uses::Exactly(&[])),
     ("device", Uses::Exactly(&["ptx-sim"])),
@@ -24,6 +24,7 @@ pub(super) const TABLE: [(&str, Uses); 12] = [
     ("fleet", Uses::Exactly(&["judge", "pipeline"])),
     ("store", Uses::Exactly(&["pipeline"])),
     ("agent", Uses::Exactly(&["judge", "llm", "pipeline", "store"])),
+    ("fuzzing", Uses::Exactly(&["device", "llm", "pipeline", "ptx-sim", "sandbox"])),
     ("warpwright", Uses::Anything),
     ("xtask", Uses::Exactly(&[])),
 ];
