@@ -15,7 +15,7 @@ use sandbox::wire::{BuildReport, BuildRequest, BuildSource};
 
 use crate::RunnerError;
 use crate::bulk::{Maps, Rooms};
-use crate::limits::{FACTS_BYTES_MAX, LOG_BYTES_MAX};
+use crate::limits::{FACTS_BYTES_MAX, FILE_NAME_BYTES_MAX, LOG_BYTES_MAX};
 
 /// Name under which the candidate's source appears in diagnostics.
 const SOURCE_NAME: &str = "kernel.cu";
@@ -59,7 +59,7 @@ fn report(
     let mut report = BuildReport {
         facts: None,
         diagnostics: compiled.diagnostics.iter().take(DIAGNOSTICS_MAX).map(diagnostic).collect(),
-        log: own_log(&compiled),
+        log: capped(&compiled.log, LOG_BYTES_MAX),
         ptx_bytes: 0,
         cubin_bytes: 0,
         too_large: false,
@@ -87,38 +87,17 @@ fn report(
     Ok(report)
 }
 
-/// True for the candidate's own source and for CUDA's headers. The compiler quotes the text of any
-/// file that a source includes; what is quoted from elsewhere stays on this machine.
-fn is_own_file(file: &str) -> bool {
-    file.is_empty() || file == SOURCE_NAME || file.starts_with("<cuda>/") || !file.contains('/')
-}
-
-/// The compiler's log, or only its own lines when it speaks of files that are not the candidate's.
-fn own_log(compiled: &Compiled) -> String {
-    if compiled.diagnostics.iter().all(|found| is_own_file(&found.file)) {
-        return capped(&compiled.log, LOG_BYTES_MAX);
-    }
-    let lines = compiled.diagnostics.iter().map(diagnostic).map(|found| {
-        let line = found.line.map_or_else(String::new, |line| format!("({line})"));
-        format!("{}{line}: {}", found.file, found.message)
-    });
-    capped(&lines.collect::<Vec<_>>().join("\n"), LOG_BYTES_MAX)
-}
-
 fn diagnostic(found: &device::nvrtc::Diagnostic) -> Diagnostic {
-    let own = is_own_file(&found.file);
-    let message =
-        if own { found.message.as_str() } else { "a file outside the source was included" };
     Diagnostic {
         severity: match found.severity {
             Severity::Error => Level::Error,
             Severity::Warning => Level::Warning,
             Severity::Note => Level::Note,
         },
-        file: if own { capped(&found.file, 200) } else { "(another file)".to_owned() },
-        line: found.line.filter(|_| own),
-        message: capped(message, MESSAGE_BYTES_MAX),
-        excerpt: if own { capped(&found.excerpt, MESSAGE_BYTES_MAX) } else { String::new() },
+        file: capped(&found.file, FILE_NAME_BYTES_MAX),
+        line: found.line,
+        message: capped(&found.message, MESSAGE_BYTES_MAX),
+        excerpt: capped(&found.excerpt, MESSAGE_BYTES_MAX),
     }
 }
 

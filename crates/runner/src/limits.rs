@@ -2,6 +2,8 @@
 
 /// Bytes of the compiler's log that a report carries.
 pub(crate) const LOG_BYTES_MAX: usize = 48 * 1024;
+/// Longest name of a file in a diagnostic, in bytes.
+pub(crate) const FILE_NAME_BYTES_MAX: usize = 200;
 /// Bytes of build facts that a report carries.
 pub(crate) const FACTS_BYTES_MAX: usize = 512 * 1024;
 /// Device memory that one simulated run may use, in bytes; well below what a child may hold.

@@ -15,17 +15,67 @@ use crate::limits::{
 mod assembler;
 mod names;
 
+/// What stands for a message about a file that is not the candidate's.
+const OTHER_FILE: &str = "a file outside the source was included";
 /// Static shared memory that every device has; beyond it a compile may fail without a word.
 const STATIC_SHARED_BYTES_COMMON: u32 = 48 << 10;
 
-/// The log without timings and with short paths, so that it is the same on every machine.
+/// The log without timings, with short paths, so that it is the same everywhere, without what it
+/// quotes of other files of this machine, and with what a terminal would obey made visible.
 pub(super) fn tidy(log: &str, include_dirs: &[PathBuf]) -> String {
     let kept: Vec<&str> = log
         .lines()
         .filter(|line| !line.starts_with("ptxas info    : Compile time"))
         .filter(|line| !line.starts_with("Remark: The warnings can be suppressed"))
         .collect();
-    shorten_paths(&kept.join("\n"), include_dirs)
+    without_others(&shorten_paths(&kept.join("\n"), include_dirs))
+}
+
+/// The compiler quotes the text of any file that a source includes. This is done before anything is
+/// capped: what comes first must not keep it from what comes later.
+fn without_others(log: &str) -> String {
+    let mut kept: Vec<String> = Vec::new();
+    let mut hidden = false;
+    for line in log.lines() {
+        let found = front_end(line);
+        if let Some(found) = found.as_ref().filter(|found| !is_own_file(&found.file)) {
+            hidden = true;
+            let word = match found.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Note => "note",
+            };
+            kept.push(format!("{word}: {OTHER_FILE}"));
+            continue;
+        }
+        hidden &= !(found.is_some() || line.starts_with("ptxas "));
+        if !hidden {
+            kept.push(visible(line));
+        }
+    }
+    kept.join("\n")
+}
+
+/// A line whose control characters, and those that reorder or hide text, are written as numbers.
+fn visible(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    for each in line.chars() {
+        let hides = matches!(each, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(each, '\u{2060}'..='\u{2069}' | '\u{feff}');
+        if hides || each.is_control() && each != '\t' {
+            text.extend(each.escape_unicode());
+        } else {
+            text.push(each);
+        }
+    }
+    text
+}
+
+/// True for the source itself, for headers from memory, and for CUDA's own; a path that climbs out
+/// of their folder is none of these.
+fn is_own_file(file: &str) -> bool {
+    let in_cuda = file.starts_with("<cuda>/") && !file.split('/').any(|part| part == "..");
+    in_cuda || !file.contains('/')
 }
 
 /// Replaces the folders of the toolchain by `<cuda>`, and the source's made-up folder by nothing.

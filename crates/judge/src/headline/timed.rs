@@ -17,11 +17,11 @@ use pipeline::report::{CaseReport, CaseStatus, Measured, Score};
 use pipeline::task::Task;
 use pipeline::task::spec::{Case, Input, Output};
 use pipeline::timing::{Window, combined_hash, output_key, summary};
+use sandbox::Memfd;
 use sandbox::wire::{
     InputTensor, OutputTensor, RunEnd, Slice, SlotContent, VerifyItem, WindowRequest, WindowResult,
     WindowSubject,
 };
-use sandbox::Memfd;
 
 use super::slots::{CheckedSlot, Ranked, disturbance, remarks, unverified};
 use super::{Concluded, careless};

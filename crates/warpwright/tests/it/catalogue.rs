@@ -151,7 +151,7 @@ fn what_cannot_be_written_is_shown_by_a_test_that_exists() {
     }
 }
 
-fn compiled(judge: &Judge, source: &str) -> Build {
+pub(crate) fn compiled(judge: &Judge, source: &str) -> Build {
     let names = ["k".to_owned()];
     judge.compile(source, &BTreeMap::new(), &names, &CancelFlag::default()).unwrap()
 }

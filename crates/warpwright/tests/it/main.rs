@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod claims;
+mod compile_attacks;
 mod config;
 mod crashes;
 mod cut_sets;

@@ -76,10 +76,33 @@ fn errors_are_kept_before_warnings_and_repetitions_are_dropped() {
 fn paths_of_the_toolchain_are_made_short_and_timings_removed() {
     let folders = [PathBuf::from("/c/include"), PathBuf::from("/c/include/cccl")];
     let log = "/c/include/cccl/cub/a.cuh(1): error: x\n/c/include/mma.h(2): error: y\n\
-               /warpwright/kernel.cu(3): error: z\nptxas info    : Compile time = 1.5 ms";
+               /dev/null/kernel.cu(3): error: z\nptxas info    : Compile time = 1.5 ms";
     let expected =
         "<cuda>/cub/a.cuh(1): error: x\n<cuda>/mma.h(2): error: y\nkernel.cu(3): error: z";
     assert_eq!(tidy(log, &folders), expected);
+}
+
+#[test]
+fn nothing_is_quoted_of_other_files() {
+    let folders = [PathBuf::from("/c/include")];
+    let other = |file: &str| format!("{file}(1): error: expected a \";\"\n      secret = 1\n\n");
+    for file in ["/etc/passwd", "/c/include/../../etc/passwd", "../etc/passwd", "/c/other.h"] {
+        // Errors that come first, and more of them than are kept, hide nothing.
+        let own: String =
+            (0..DIAGNOSTICS_MAX + 8).map(|i| format!("kernel.cu({i}): error: {i}\n")).collect();
+        let log = tidy(&format!("{own}{}kernel.cu(9): error: last", other(file)), &folders);
+        assert!(!log.contains("secret") && !log.contains("passwd"), "{file}: {log}");
+        assert!(log.ends_with(&format!("error: {OTHER_FILE}\nkernel.cu(9): error: last")), "{log}");
+    }
+    let kept = "kernel.cu(2): error: no\n  x = y;\n      ^\n\n1 error detected";
+    assert_eq!(tidy(kept, &folders), kept);
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_made_visible() {
+    let log = "kernel.cu(1): error: \u{1b}[2J\u{7}\ta\u{202e}b\u{feff}ä\r";
+    let seen = "kernel.cu(1): error: \\u{1b}[2J\\u{7}\ta\\u{202e}b\\u{feff}ä\\u{d}";
+    assert_eq!(tidy(log, &[]), seen);
 }
 
 #[test]
