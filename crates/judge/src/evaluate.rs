@@ -175,6 +175,7 @@ impl Judge {
             gpu: None,
             promotion: None,
             ended: None,
+            confinement: self.confinements(),
         }
     }
 

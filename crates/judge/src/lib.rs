@@ -17,6 +17,7 @@ pub mod catalogue;
 mod checks;
 mod children;
 mod compared;
+mod confinement;
 mod decide;
 mod error;
 mod evaluate;
@@ -53,6 +54,7 @@ pub use baseline::timed::{BaselineCall, BaselineTimes};
 pub use baseline::{BaselineConfig, PythonVersions};
 pub use build::Build;
 pub use calibrate::Calibrated;
+pub use confinement::ConfinementConfig;
 pub use error::JudgeError;
 pub use evaluate::{Evaluation, Judgement};
 pub use evaluator::{Evaluator, Job, JobPoll, JobStage, JobTicket};
@@ -60,6 +62,7 @@ pub use gpu::{GpuConfig, free_card};
 pub use hardware::{Probing, find_gpus};
 pub use input_digest::input_digest;
 pub use memory::MemoryCaps;
+use pipeline::confinement::Confinement;
 use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
 use pipeline::inputs::{GENERATOR_VERSION, MasterSeed};
@@ -93,6 +96,8 @@ pub struct JudgeConfig {
     pub policy: JudgePolicy,
     /// How baselines of Python are found.
     pub baselines: BaselineConfig,
+    /// How children are confined.
+    pub confinement: ConfinementConfig,
 }
 
 /// Evaluates candidates. Thread-safe; keeps inputs and expected outputs in sealed memory only.
@@ -109,6 +114,8 @@ pub struct Judge {
     harness: Mutex<Option<Arc<Memfd>>>,
     /// PyTorch, once it is needed.
     baselines: Mutex<Option<Arc<baseline::Server>>>,
+    /// What held the children so far, by the name of the set.
+    held: Mutex<BTreeMap<String, Confinement>>,
 }
 
 /// The secret from which a run draws all inputs of its public cases.
@@ -147,6 +154,7 @@ impl Judge {
             memory: memory::KnownMemory::default(),
             harness: Mutex::default(),
             baselines: Mutex::default(),
+            held: Mutex::default(),
             cases: case_cache::CaseCache::new(cache_bytes),
             references: Mutex::default(),
             jobs: Mutex::default(),

@@ -13,7 +13,7 @@ use pipeline::limits::{MESSAGE_BYTES_MAX, SHORT_TIME_NS, capped};
 use pipeline::report::microseconds;
 use pipeline::task::spec::Case;
 use pipeline::timing::median;
-use sandbox::CancelFlag;
+use sandbox::{CancelFlag, ConfinementSet};
 
 use crate::compared::Bulk;
 use crate::evaluate::Evaluation;
@@ -139,7 +139,8 @@ impl Judge {
         // The child has no standard output; the profiler's own goes where the judge reads.
         let to_stderr = ["--log-file", "stderr"].map(str::to_owned);
         let watched_by: Vec<String> = words.iter().cloned().chain(to_stderr).collect();
-        let (_, said) = self.perform_watched(request, &bulk, &watched_by, cancel)?;
+        let watched = (ConfinementSet::of_profiler(), &*watched_by);
+        let (_, said) = self.perform_watched(request, &bulk, watched, cancel)?;
         Ok(Ok(said))
     }
 }

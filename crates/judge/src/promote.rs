@@ -204,6 +204,7 @@ impl Judge {
             gpu: None,
             promotion: None,
             ended: None,
+            confinement: self.confinements(),
         }
     }
 }

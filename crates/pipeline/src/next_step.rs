@@ -197,6 +197,7 @@ mod tests {
             gpu: None,
             promotion: None,
             ended: None,
+            confinement: Vec::new(),
         };
         Attempt {
             seq: ask.seq,

@@ -288,6 +288,13 @@ const SECTIONS: &[Section] = &[
                 "`--toolchain`, WARPWRIGHT_TOOLCHAIN",
                 "The CUDA compiler: pinned, any version that is found, or a folder",
             ),
+            setting(
+                "require_confinement",
+                "3",
+                "0",
+                "`--require-confinement`, WARPWRIGHT_REQUIRE_CONFINEMENT",
+                "Judge nothing where children are confined by less than this level, 0 to 4",
+            ),
         ],
         active: false,
     },

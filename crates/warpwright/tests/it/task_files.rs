@@ -30,6 +30,7 @@ pub(crate) fn judge_with(policy: judge::JudgePolicy) -> Judge {
         gpus: None,
         policy,
         baselines: judge::BaselineConfig::default(),
+        confinement: judge::ConfinementConfig::default(),
     })
 }
 
