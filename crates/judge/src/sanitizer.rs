@@ -11,8 +11,8 @@ use pipeline::inputs::{Distribution, MasterSeed};
 use pipeline::limits::{MESSAGE_BYTES_MAX, capped};
 use pipeline::memory;
 use pipeline::verdict::Reason;
-use sandbox::{CancelFlag, ConfinementSet};
 use sandbox::wire::{RunEnd, RunReport};
+use sandbox::{CancelFlag, ConfinementSet};
 
 use crate::children::ChildEnd;
 use crate::compared::Bulk;

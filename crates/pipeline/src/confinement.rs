@@ -8,9 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// One thing that holds a process, in the order of the levels.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
     /// A session of its own, given descriptors and environment, no new privileges, an end with its

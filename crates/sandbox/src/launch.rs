@@ -43,8 +43,8 @@ fn launched() -> Result<(), SandboxError> {
     let start = |source| SandboxError::Start { program: program.clone().into(), source };
     if how == REPLACED {
         let failed = |error| SandboxError::system("hand on the socket", error);
-        let fd = take_fd_ownership(REQUEST_FD)
-            .map_err(|error| failed(std::io::Error::other(error)))?;
+        let fd =
+            take_fd_ownership(REQUEST_FD).map_err(|error| failed(std::io::Error::other(error)))?;
         fcntl_setfd(&fd, FdFlags::empty()).map_err(|error| failed(error.into()))?;
         let _kept = File::from(fd);
         return Err(start(command.exec()));

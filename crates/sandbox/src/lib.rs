@@ -21,8 +21,8 @@ mod watch;
 pub mod wire;
 
 pub use cancel::CancelFlag;
-pub use confine::set::{Calls, ConfinementSet, Namespace};
 pub use child::{ChildKind, ChildLimits, ChildOutcome, ChildRun, ChildSpec};
+pub use confine::set::{Calls, ConfinementSet, Namespace};
 pub use error::SandboxError;
 pub use launch::launch;
 pub use limits::{BULK_MAX, MESSAGE_BYTES_MAX, STDERR_BYTES_MAX};

@@ -23,9 +23,7 @@ use crate::confine::{Group, Setup};
 use crate::error::SandboxError;
 use crate::limits::{BULK_MAX, MESSAGE_BYTES_MAX, REAP_WAIT};
 use crate::server::ServerSpec;
-use crate::{
-    CHILD_COMMAND, CONFINED_COMMAND, REQUEST_FD, WATCHED, frame, launch,
-};
+use crate::{CHILD_COMMAND, CONFINED_COMMAND, REQUEST_FD, WATCHED, frame, launch};
 
 /// A child that runs. Dropping it kills its group and reaps it, as [`Running::reap`] does.
 #[derive(Debug)]
@@ -163,7 +161,8 @@ pub(crate) fn start(spec: &ChildSpec<'_>, folder: &Path) -> Result<Running, Sand
         [] => own_child(spec, &setup),
         words => watched_child(spec, words, &setup),
     };
-    let mut running = spawn(command, spec.program, spec.environment, folder, fds, spec.keep_stderr)?;
+    let mut running =
+        spawn(command, spec.program, spec.environment, folder, fds, spec.keep_stderr)?;
     running.request = request;
     running.request_pipe = Some(request_write);
     running.report_pipe = Some(report_read);

@@ -68,7 +68,8 @@ impl Group {
         });
         let pids = Some(set.processes_max.to_string());
         let no_swap = memory.is_some().then(|| "0".to_owned());
-        for (file, text) in [("memory.max", memory), ("memory.swap.max", no_swap), ("pids.max", pids)]
+        for (file, text) in
+            [("memory.max", memory), ("memory.swap.max", no_swap), ("pids.max", pids)]
         {
             let Some(text) = text else { continue };
             match fs::write(folder.join(file), text) {
@@ -111,8 +112,7 @@ fn place(own: &str, mount: &Path) -> Result<PathBuf, String> {
 /// Whether limits can be set for groups in a folder.
 fn usable(place: &Path) -> Result<(), String> {
     let path = place.join("cgroup.subtree_control");
-    let text =
-        fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let missing = CONTROLLERS.iter().find(|name| text.split_whitespace().all(|it| it != **name));
     match missing {
         Some(name) => Err(format!("no controller `{name}` is handed down in {}", place.display())),

@@ -154,8 +154,7 @@ fn mount_own(with_processes: bool) -> io::Result<()> {
     }
     rustix::mount::fsconfig_create(&folder)?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    let mounted =
-        rustix::mount::fsmount(&folder, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    let mounted = rustix::mount::fsmount(&folder, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
     let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(&mounted, "", CWD, ".", whole)?;
     Ok(rustix::process::fchdir(&mounted)?)

@@ -3,6 +3,7 @@
 
 mod concurrency;
 mod endings;
+mod escape;
 mod protocol;
 mod server;
 
