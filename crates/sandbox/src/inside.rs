@@ -2,14 +2,13 @@
 //!
 //! A child calls [`Inside::begin`] as the first thing in `main`, before any thread and before any
 //! file is opened. It is confined before the request arrives.
-#![allow(unsafe_code, reason = "takes over the inherited descriptors")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use command_fds::inherited::{init_inherited_fds, take_fd_ownership};
+use command_fds::inherited::take_fd_ownership;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -20,7 +19,7 @@ use crate::limits::{MESSAGE_BYTES_MAX, REASON_CHARS_MAX};
 use crate::memfd::Memfd;
 use crate::{
     BULK_FD, CHILD_COMMAND, ChildKind, EXIT_NOT_A_CHILD, EXIT_NOT_AVAILABLE, EXIT_OUR_BUG,
-    EXIT_REPORTED, REPORT_FD, REQUEST_FD, WATCHED,
+    EXIT_REPORTED, REPORT_FD, REQUEST_FD, WATCHED, system,
 };
 
 /// The channels of a child.
@@ -140,10 +139,7 @@ pub(crate) fn word(index: usize) -> Result<String, SandboxError> {
 /// it now.
 pub(crate) fn be_confined(setup: &str) -> Result<Setup, SandboxError> {
     let setup: Setup = serde_json::from_str(setup).map_err(|error| not_valid("setup", &error))?;
-    // SAFETY: this is the first call in a process of one thread that was started as a child, so no
-    // descriptor besides the standard streams has an owner.
-    unsafe { init_inherited_fds() }
-        .map_err(|error| SandboxError::system("take over the descriptors", error))?;
+    system::take_over_descriptors()?;
     let told = confine::enter(&setup)?;
     let text = serde_json::to_vec(&told).map_err(|error| not_valid("confinement", &error))?;
     let fd = setup.told_fd;
@@ -203,8 +199,7 @@ pub fn serve(kind: &str, handler: fn(ChildKind, Inside) -> u8) -> ! {
         eprintln!("the watched child: it ends with code {code}");
         std::process::exit(i32::from(code));
     }
-    // SAFETY: it takes a number and does not return; nothing of ours needs an exit handler.
-    unsafe { libc::_exit(i32::from(code)) }
+    system::end(i32::from(code))
 }
 
 /// A channel, opened in this way where it is a file.

@@ -17,6 +17,7 @@ mod limits;
 mod memfd;
 mod server;
 mod spawn;
+mod system;
 mod watch;
 pub mod wire;
 

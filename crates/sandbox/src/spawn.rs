@@ -1,9 +1,6 @@
 //! Starts a child: pipes, descriptors, its own session, and what confines it.
-#![allow(unsafe_code, reason = "borrows inherited descriptors by number, makes a session")]
 
-use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +10,7 @@ use command_fds::{CommandFdExt, FdMapping};
 use pipeline::confinement::Layer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
@@ -23,7 +20,7 @@ use crate::confine::{Group, Setup};
 use crate::error::SandboxError;
 use crate::limits::{BULK_MAX, MESSAGE_BYTES_MAX, REAP_WAIT};
 use crate::server::ServerSpec;
-use crate::{CHILD_COMMAND, CONFINED_COMMAND, REQUEST_FD, WATCHED, frame, launch};
+use crate::{CHILD_COMMAND, CONFINED_COMMAND, REQUEST_FD, WATCHED, frame, launch, system};
 
 /// A child that runs. Dropping it kills its group and reaps it, as [`Running::reap`] does.
 #[derive(Debug)]
@@ -246,7 +243,7 @@ fn spawn(
     fds: Vec<OwnedFd>,
     keep_stderr: bool,
 ) -> Result<Running, SandboxError> {
-    close_inherited_on_exec()?;
+    system::close_inherited_on_exec()?;
     command
         .env_clear()
         .envs(environment.iter().map(|(name, value)| (name, value)))
@@ -254,8 +251,7 @@ fn spawn(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(if keep_stderr { Stdio::piped() } else { Stdio::null() });
-    // SAFETY: between fork and exec it makes one system call and takes no lock.
-    unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(|_| ())?)) };
+    system::in_own_session(&mut command);
     let start = |source| SandboxError::Start { program: program.to_owned(), source };
     let mappings = fds.into_iter().zip(REQUEST_FD..);
     let mappings = mappings.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd });
@@ -303,28 +299,10 @@ pub(crate) fn never_block(pipe: BorrowedFd<'_>) -> Result<(), SandboxError> {
         .map_err(|error| SandboxError::system("configure a pipe", error))
 }
 
-/// Descriptors that this process inherited from its own parent must not reach the child.
-///
-/// What Rust opens closes on exec by itself; what a shell or a job server left open does not.
-fn close_inherited_on_exec() -> Result<(), SandboxError> {
-    let failed = |error| SandboxError::system("list the open descriptors", error);
-    let entries = fs::read_dir("/proc/self/fd").map_err(failed)?;
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    for number in numbers.filter(|number| *number > 2) {
-        // SAFETY: the number is only used for two calls that change nothing but a flag; if another
-        // thread closed it meanwhile, they fail or mark a descriptor that has the flag anyway.
-        let fd = unsafe { BorrowedFd::borrow_raw(number) };
-        if let Ok(flags) = fcntl_getfd(fd)
-            && !flags.contains(FdFlags::CLOEXEC)
-        {
-            let _ = fcntl_setfd(fd, flags | FdFlags::CLOEXEC);
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+
     use super::*;
 
     fn sleeper() -> (Child, Pid, OwnedFd) {

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use device::toolchain::Toolchain;
-use judge::ConfinementConfig;
+use judge::{CancelFlag, ConfinementConfig, Judge};
 use pipeline::confinement::LEVEL_MAX;
+use sandbox::ChildKind;
 
 use crate::outcome::bad_input;
 use crate::{environment, terminal};
@@ -33,6 +34,17 @@ pub(crate) fn of_children(toolchain: Option<&Toolchain>) -> anyhow::Result<Confi
         level_required: REQUIRED.get().copied().unwrap_or(0),
         toolchain_folders: toolchain.map_or_else(Vec::new, folders),
     })
+}
+
+/// Says aloud, once, where children are held by less than everything, and ends where that is less
+/// than is required: found out with a real child, before anything is asked or spent.
+pub(crate) fn tell(judge: &Judge) -> anyhow::Result<()> {
+    static SAID: OnceLock<()> = OnceLock::new();
+    let held = judge.reach(ChildKind::Build, &CancelFlag::default())?.confinement;
+    if held.level < LEVEL_MAX && SAID.set(()).is_ok() {
+        terminal::note(&format!("children are confined at {held}"));
+    }
+    Ok(())
 }
 
 /// The level of the variable; one below the highest is said aloud, once.

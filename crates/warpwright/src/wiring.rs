@@ -166,6 +166,7 @@ pub(crate) fn judge(
     toolchain: &Toolchain,
 ) -> anyhow::Result<Judge> {
     let simulator = || judge_for(toolchain, DeviceFacts::simulated_h200(), None);
+    confinement::tell(&simulator()?)?;
     let Some(sheets) = gpus::chosen(places, setting)? else { return simulator() };
     match gpus::measured(places, toolchain, sheets) {
         Ok(sheets) => gpus::judge_of(toolchain, sheets),

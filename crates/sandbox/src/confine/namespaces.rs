@@ -1,9 +1,7 @@
 //! A world of a child's own: users, mounts, processes, network, names and shared memory.
-#![allow(unsafe_code, reason = "entering namespaces and bringing an interface up are system calls")]
 
 use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pipeline::confinement::LayerState;
@@ -11,13 +9,13 @@ use rustix::fs::CWD;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
 };
-use rustix::net::{AddressFamily, SocketType};
 use rustix::thread::UnshareFlags;
 
 use super::set::{ConfinementSet, Namespace};
 use super::{identity, not_available, shape};
 use crate::error::SandboxError;
 use crate::limits::{WORK_FOLDER_BYTES_MAX, WORK_FOLDER_FILES_MAX};
+use crate::system;
 
 /// What the machine is called in there.
 const HOST_NAME: &[u8] = b"warpwright";
@@ -77,7 +75,7 @@ pub(super) fn enter(set: &ConfinementSet) -> Result<Entered, SandboxError> {
         done("its name", rustix::system::sethostname(HOST_NAME).map_err(io::Error::from));
     }
     if wanted.contains(&Namespace::Loopback) {
-        done("its loopback interface", bring_loopback_up());
+        done("its loopback interface", system::bring_loopback_up());
     }
     let state = match lacks.as_slice() {
         [] => LayerState::Enforced(names(&wanted)),
@@ -109,9 +107,7 @@ fn unshare(wanted: &[Namespace]) -> io::Result<()> {
         Namespace::Network | Namespace::Loopback => UnshareFlags::NEWNET,
     };
     let flags = wanted.iter().map(flag).fold(UnshareFlags::empty(), |all, one| all | one);
-    // SAFETY: the descriptors stay shared, and this process has one thread.
-    unsafe { rustix::thread::unshare_unsafe(flags) }?;
-    Ok(())
+    system::unshare(flags)
 }
 
 /// The same user inside as outside, and nobody else.
@@ -158,18 +154,4 @@ fn mount_own(with_processes: bool) -> io::Result<()> {
     let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(&mounted, "", CWD, ".", whole)?;
     Ok(rustix::process::fchdir(&mounted)?)
-}
-
-/// A new network has a loopback interface that is down.
-fn bring_loopback_up() -> io::Result<()> {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    // SAFETY: all of its fields are numbers, for which zero is a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-        *to = *from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
-    // SAFETY: the kernel reads a structure of this type, which lives until the call is over.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

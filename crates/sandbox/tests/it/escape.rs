@@ -2,7 +2,6 @@
 //!
 //! Each attempt works where no layer holds the child, or it would show nothing; each is stopped by
 //! every layer that is for it, whatever other layers there are, alone too.
-#![allow(unsafe_code, reason = "makes shared memory of the older kind")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -93,7 +92,6 @@ struct Outside {
     victim: Child,
     targets: Value,
     _listeners: (TcpListener, UdpSocket, UnixListener, UnixListener),
-    shared_memory: i32,
 }
 
 impl Outside {
@@ -115,9 +113,6 @@ impl Outside {
         let socket_path = folder.path().join("socket");
         let named_socket = UnixListener::bind(&socket_path).unwrap();
         fs::set_permissions(&socket_path, fs::Permissions::from_mode(0o777)).unwrap();
-        // SAFETY: it makes a segment and gives its number.
-        let shared_memory = unsafe { libc::shmget(libc::IPC_PRIVATE, 4096, 0o666) };
-        assert!(shared_memory >= 0);
         let victim = Command::new("sleep").arg("600").spawn().unwrap();
         let targets = json!({
             "part": "all",
@@ -128,10 +123,14 @@ impl Outside {
             "udp_port": udp.local_addr().unwrap().port(),
             "abstract_name": abstract_name,
             "socket_path": socket_path,
-            "shared_memory": shared_memory,
+            "shared_memory": 0,
         });
         let listeners = (tcp, udp, abstract_socket, named_socket);
-        Self { _folder: folder, victim, targets, _listeners: listeners, shared_memory }
+        let mut outside = Self { _folder: folder, victim, targets, _listeners: listeners };
+        // A child that nothing holds makes it, and another one takes it away in the end.
+        let made = outside.run("make_memory", &ConfinementSet::of_nothing(), &[]);
+        outside.targets["shared_memory"] = serde_json::from_str(reported(&made)).unwrap();
+        outside
     }
 
     fn run(&self, part: &str, set: &ConfinementSet, bulk: &[&Memfd]) -> ChildRun {
@@ -169,8 +168,7 @@ impl Drop for Outside {
     fn drop(&mut self) {
         let _ = self.victim.kill();
         let _ = self.victim.wait();
-        // SAFETY: it marks a segment of ours for deletion.
-        unsafe { libc::shmctl(self.shared_memory, libc::IPC_RMID, std::ptr::null_mut()) };
+        self.run("drop_memory", &ConfinementSet::of_nothing(), &[]);
     }
 }
 

@@ -1,5 +1,9 @@
 //! A child for the tests: its request names the part that it plays.
-#![allow(clippy::unwrap_used, reason = "a part that cannot go on panics, which is a crash")]
+#![allow(
+    clippy::unwrap_used,
+    unsafe_code,
+    reason = "a part that cannot go on panics, which is a crash; channels are borrowed by number"
+)]
 
 use std::ffi::OsStr;
 use std::fs;
@@ -37,7 +41,6 @@ fn main() -> ExitCode {
 }
 
 /// Hands the channels on to a script.
-#[allow(unsafe_code, reason = "borrows the channels by number")]
 fn become_script(script: &OsStr) -> ExitCode {
     for number in [REQUEST_FD, REPORT_FD] {
         // SAFETY: the channels are open for as long as this process lives.

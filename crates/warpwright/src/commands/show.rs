@@ -270,8 +270,19 @@ fn quoted_line(source: &str, number: usize) -> Option<String> {
     Some(format!("{number:>5} | {line}"))
 }
 
-/// The card, its state, and how the parts of the evaluation took their time.
+/// What held the children that made the report.
+fn show_confinement(closed: &Attempt) {
+    let records = closed.report.iter().flat_map(|report| &report.confinement);
+    let lines: Vec<String> = records.map(|held| format!("{}: {held}", held.set)).collect();
+    if !lines.is_empty() {
+        section("confinement", &lines.join("\n"));
+    }
+}
+
+/// What held the children, the card and its state, and how the parts of the evaluation took their
+/// time.
 fn show_gpu(closed: &Attempt) {
+    show_confinement(closed);
     let Some(gpu) = closed.report.as_ref().and_then(|report| report.gpu.as_ref()) else { return };
     let mut lines = vec![format!("{}, driver {}", gpu.uuid, gpu.driver)];
     for (when, state) in [("before", &gpu.before), ("after", &gpu.after)] {
