@@ -55,7 +55,9 @@ impl Judge {
         let environment = lease.as_ref().map_or_else(Vec::new, |lease| lease.environment());
         let with_gpu = lease.is_some();
         let set = self.config.confinement.of_child(kind, with_gpu, &environment);
-        self.reach_with(set, with_gpu, &environment, cancel)
+        let reached = self.reach_with(set, with_gpu, &environment, cancel)?;
+        self.note_confinement(Some(reached.confinement.clone()));
+        Ok(reached)
     }
 
     /// What confining a child without a card costs: children that are held by all and by nothing,

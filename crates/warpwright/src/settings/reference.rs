@@ -361,9 +361,10 @@ pub(crate) fn markdown() -> String {
              run; keys never are. This page is `warpwright init --reference`."
         ),
         String::new(),
-        "One thing is set by a variable alone: WARPWRIGHT_PYTHON names the Python whose PyTorch \
+        "Two things are set by a variable alone: WARPWRIGHT_PYTHON names the Python whose PyTorch \
          kernels are compared with, and so which [baselines](tasks.md) there are (default: \
-         `python3` on the path)."
+         `python3` on the path); WARPWRIGHT_CONFINEMENT leaves out the layers of \
+         [confinement](security.md) above a level (default: 4, none is left out)."
             .to_owned(),
     ];
     let mut header = None;

@@ -5,6 +5,7 @@
 mod catalogue;
 mod claims;
 mod config;
+mod confinement;
 mod crashes;
 mod cut_sets;
 mod demo;
