@@ -83,7 +83,7 @@ pub(crate) fn enter(setup: &Setup) -> Result<Told, SandboxError> {
             matches!(layer, Layer::Identity | Layer::Namespaces)
                 && matches!(state, LayerState::Enforced(_))
         });
-        states.push((Layer::Rlimits, rlimits::of_processes(set, own_user)?));
+        states.push((Layer::Rlimits, rlimits::of_processes(set, setup.limits.as_ref(), own_user)?));
     }
     if wants(Layer::Identity) && !set.keeps_capabilities {
         identity::drop_capabilities()?;

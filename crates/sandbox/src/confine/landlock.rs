@@ -18,7 +18,7 @@ const OLDEST: i32 = 6;
 /// Restricts this process to the files of the set.
 pub(super) fn restrict(set: &ConfinementSet) -> LayerState {
     match restrict_to(set) {
-        Ok(status) => state_of(&status),
+        Ok(status) => state_of(&status, handles_tcp(set)),
         Err(error) => not_available(error),
     }
 }
@@ -28,8 +28,7 @@ fn restrict_to(set: &ConfinementSet) -> Result<RestrictionStatus, RulesetError> 
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?;
-    // Tools talk to the process that they watch over the loopback interface.
-    if set.calls != Calls::Watching {
+    if handles_tcp(set) {
         rules = rules.handle_access(AccessNet::from_all(NEWEST))?;
     }
     rules
@@ -39,7 +38,12 @@ fn restrict_to(set: &ConfinementSet) -> Result<RestrictionStatus, RulesetError> 
         .restrict_self()
 }
 
-fn state_of(status: &RestrictionStatus) -> LayerState {
+/// Tools talk to the process that they watch over the loopback interface.
+fn handles_tcp(set: &ConfinementSet) -> bool {
+    set.calls != Calls::Watching
+}
+
+fn state_of(status: &RestrictionStatus, handles_tcp: bool) -> LayerState {
     let abi = match status.landlock {
         LandlockStatus::NotEnabled => return not_available("the kernel has it switched off"),
         LandlockStatus::NotImplemented => return not_available("the kernel has none"),
@@ -53,7 +57,8 @@ fn state_of(status: &RestrictionStatus) -> LayerState {
             not_available(format!("ABI {abi} has rules for files, but no scopes; {OLDEST} has"))
         }
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
-            LayerState::Enforced(format!("files, TCP, signals, abstract sockets; ABI {abi}"))
+            let tcp = if handles_tcp { ", TCP" } else { "" };
+            LayerState::Enforced(format!("files{tcp}, signals, abstract sockets; ABI {abi}"))
         }
     }
 }

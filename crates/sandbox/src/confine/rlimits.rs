@@ -24,20 +24,24 @@ pub(super) fn of_resources(limits: &ChildLimits) -> Result<(), SandboxError> {
 }
 
 /// Limits processes, which the kernel counts for each user: only where the user is the child's own
-/// do those of others not count. That of root is never counted.
+/// do those of others not count. That of root is never counted. Says what is limited by now.
 pub(super) fn of_processes(
-    set_wanted: &ConfinementSet,
+    wanted: &ConfinementSet,
+    limits: Option<&ChildLimits>,
     own_user: bool,
 ) -> Result<LayerState, SandboxError> {
     set(Resource::Core, 0, 0)?;
-    let most = set_wanted.processes_max;
-    let text = "processor time, memory, files, descriptors, no core dumps";
-    if !own_user || rustix::process::getuid().is_root() {
-        let text = format!("{text}; processes are not limited, for lack of a user of its own");
-        return Ok(LayerState::Enforced(text));
+    let mut limited = vec!["core dumps".to_owned()];
+    if limits.is_some() {
+        limited.push("processor time, memory, files, descriptors".to_owned());
     }
-    set(Resource::Nproc, most, most)?;
-    Ok(LayerState::Enforced(format!("{text}, {most} processes")))
+    if own_user && !rustix::process::getuid().is_root() {
+        set(Resource::Nproc, wanted.processes_max, wanted.processes_max)?;
+        limited.push(format!("{} processes", wanted.processes_max));
+    } else {
+        limited.push("not processes, for lack of a user of its own".to_owned());
+    }
+    Ok(LayerState::Enforced(limited.join(", ")))
 }
 
 fn set(resource: Resource, current: u64, maximum: u64) -> Result<(), SandboxError> {

@@ -81,7 +81,7 @@ const DRIVER: [&str; 4] = ["/usr", "/opt", "/sys", "/etc/nvidia"];
 const DRIVER_WRITES: [&str; 5] = ["/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/random"];
 /// Where its devices are.
 const DEVICES: &str = "/dev";
-const DEVICE_PREFIX: &str = "nvidia";
+const DEVICE_PREFIXES: [&str; 2] = ["nvidia", "dxg"];
 /// What programs of others need of a system.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/opt", "/sys", "/etc"];
 const SYSTEM_WRITES: [&str; 3] = ["/dev", "/proc", "/tmp"];
@@ -216,7 +216,8 @@ fn with_loopback() -> Vec<Namespace> {
 fn gpu_devices() -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(DEVICES) else { return Vec::new() };
     let named = entries.flatten().filter(|entry| {
-        entry.file_name().to_str().is_some_and(|name| name.starts_with(DEVICE_PREFIX))
+        let name = entry.file_name();
+        DEVICE_PREFIXES.iter().any(|prefix| name.to_string_lossy().starts_with(prefix))
     });
     named.map(|entry| entry.path()).collect()
 }
