@@ -61,6 +61,7 @@ pub(crate) struct Told {
 pub(crate) fn enter(setup: &Setup) -> Result<Told, SandboxError> {
     let set = &setup.set;
     let wants = |layer: Layer| set.layers.contains(&layer);
+    let started_by = rustix::process::geteuid();
     let mut states = Vec::new();
     if wants(Layer::Cgroup) {
         states.push((Layer::Cgroup, cgroup::join(setup.cgroup.as_ref())));
@@ -79,11 +80,12 @@ pub(crate) fn enter(setup: &Setup) -> Result<Told, SandboxError> {
         states.push((Layer::Namespaces, entered.state));
     }
     if wants(Layer::Rlimits) {
-        let own_user = states.iter().any(|(layer, state)| {
-            matches!(layer, Layer::Identity | Layer::Namespaces)
-                && matches!(state, LayerState::Enforced(_))
+        let in_own_world = states.iter().any(|(layer, state)| {
+            *layer == Layer::Namespaces && matches!(state, LayerState::Enforced(_))
         });
-        states.push((Layer::Rlimits, rlimits::of_processes(set, setup.limits.as_ref(), own_user)?));
+        let own_user = in_own_world || rustix::process::geteuid() != started_by;
+        let limits = setup.limits.as_ref();
+        states.push((Layer::Rlimits, rlimits::of_processes(set, limits, own_user)?));
     }
     if wants(Layer::Identity) && !set.keeps_capabilities {
         identity::drop_capabilities()?;
