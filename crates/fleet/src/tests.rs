@@ -103,7 +103,7 @@ fn judgement(repeatable: bool) -> Judgement {
         gpu: None,
         promotion: None,
         ended: None,
-        confinement: Vec::new(),
+        confinement: None,
     };
     Judgement { verdict: Verdict::failed(Reason::Timeout, "slow"), report, repeatable }
 }

@@ -93,6 +93,11 @@ impl Judge {
         lock(&self.held).values().cloned().collect()
     }
 
+    /// What held the children of a kind so far.
+    pub(crate) fn confinement_of(&self, kind: ChildKind) -> Option<Confinement> {
+        lock(&self.held).get(kind.as_str()).cloned()
+    }
+
     /// Remembers what held a child.
     pub(crate) fn note_confinement(&self, found: Option<Confinement>) {
         let Some(found) = found else { return };

@@ -197,7 +197,7 @@ mod tests {
             gpu: None,
             promotion: None,
             ended: None,
-            confinement: Vec::new(),
+            confinement: None,
         };
         Attempt {
             seq: ask.seq,

@@ -65,9 +65,9 @@ pub struct Report {
     /// The full verdict of a promote: who wrote the kernel is never shown it.
     #[serde(default)]
     pub ended: Option<Verdict>,
-    /// What held the children that made it, one record for each kind; of several, the weakest.
+    /// What held the candidate's processes, where one ran; of several, the weakest.
     #[serde(default)]
-    pub confinement: Vec<Confinement>,
+    pub confinement: Option<Confinement>,
 }
 
 /// One public case under one distribution.

@@ -98,7 +98,7 @@ fn report(cases: Vec<CaseReport>, score: Score) -> Report {
         gpu: None,
         promotion: None,
         ended: None,
-        confinement: Vec::new(),
+        confinement: None,
     }
 }
 

@@ -41,8 +41,10 @@ pub(super) fn take_own_user(set: &ConfinementSet) -> LayerState {
         return not_available(format!("only root may read {path}, so it stays user 0"));
     }
     let own = FIRST_USER.saturating_add(std::process::id());
-    match become_user(own).map(|()| own).or_else(|_| become_user(NOBODY).map(|()| NOBODY)) {
-        Ok(user) => LayerState::Enforced(format!("user {user}, no capability")),
+    // Records of equal children are equal, so the number is not in them.
+    let became = become_user(own).map(|()| "a user of its own");
+    match became.or_else(|_| become_user(NOBODY).map(|()| "the user of nobody")) {
+        Ok(user) => LayerState::Enforced(format!("{user}, no capability")),
         Err(error) => not_available(format!("it stays user 0: {error}")),
     }
 }

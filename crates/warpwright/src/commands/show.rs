@@ -270,12 +270,11 @@ fn quoted_line(source: &str, number: usize) -> Option<String> {
     Some(format!("{number:>5} | {line}"))
 }
 
-/// What held the children that made the report.
+/// What held the candidate's processes.
 fn show_confinement(closed: &Attempt) {
-    let records = closed.report.iter().flat_map(|report| &report.confinement);
-    let lines: Vec<String> = records.map(|held| format!("{}: {held}", held.set)).collect();
-    if !lines.is_empty() {
-        section("confinement", &lines.join("\n"));
+    let held = closed.report.as_ref().and_then(|report| report.confinement.as_ref());
+    if let Some(held) = held {
+        section("confinement", &held.to_string());
     }
 }
 

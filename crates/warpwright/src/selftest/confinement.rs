@@ -88,9 +88,9 @@ fn good_kernel() -> anyhow::Result<Shipped> {
 
 /// What held the candidate of an evaluation.
 fn held(judged: &Judged) -> String {
-    let records = judged.judgement.iter().flat_map(|judgement| &judgement.report.confinement);
-    let candidate = records.filter(|held| held.set == ChildKind::Candidate.as_str());
-    candidate.map(ToString::to_string).collect()
+    let report = judged.judgement.as_ref().map(|judgement| &judgement.report);
+    let held = report.and_then(|report| report.confinement.as_ref());
+    held.map(ToString::to_string).unwrap_or_default()
 }
 
 /// Verdict and times of one kernel under a level, beside those under none, in turn.

@@ -36,13 +36,6 @@ pub(crate) const PARTS: &[Part] = &[
         run: devices::conformance,
     },
     Part {
-        name: "confinement",
-        about: "what children reach and what holding them costs; on a GPU each level and each tool",
-        simulated: true,
-        any_card: false,
-        run: confinement::run,
-    },
-    Part {
         name: "wrong-kernels",
         about: "every task's wrong kernels: the GPU and the simulator give the expected verdict",
         simulated: false,
@@ -63,6 +56,13 @@ pub(crate) const PARTS: &[Part] = &[
         simulated: true,
         any_card: true,
         run: cut_sets::run,
+    },
+    Part {
+        name: "confinement",
+        about: "what children reach and what holding them costs; on a GPU each level and each tool",
+        simulated: true,
+        any_card: false,
+        run: confinement::run,
     },
     Part {
         name: "kernels",
