@@ -103,6 +103,7 @@ fn judgement(repeatable: bool) -> Judgement {
         gpu: None,
         promotion: None,
         ended: None,
+        confinement: None,
     };
     Judgement { verdict: Verdict::failed(Reason::Timeout, "slow"), report, repeatable }
 }
@@ -117,6 +118,7 @@ fn judge(toolchain_id: &str) -> Judge {
         gpus: None,
         policy: judge::JudgePolicy::all(),
         baselines: judge::BaselineConfig::default(),
+        confinement: judge::ConfinementConfig::default(),
     })
 }
 

@@ -19,7 +19,7 @@ use pipeline::inputs::MasterSeed;
 use pipeline::report::GpuRecord;
 use pipeline::task::spec::{Case, Precision};
 use pipeline::timing::{NoTime, summary};
-use sandbox::CancelFlag;
+use sandbox::{CancelFlag, ChildKind};
 
 use crate::evaluate::{Evaluation, HEADLINE};
 use crate::headline::WindowKind;
@@ -58,9 +58,11 @@ impl Judge {
         let mut weighted: Vec<&Case> = cases.filter(|case| case.weight > 0.0).collect();
         weighted.sort_by_key(|case| case.name != HEADLINE);
         let case = |case: &&Case| WeightedCase { case: case.name.clone(), weight: case.weight };
+        self.reach(ChildKind::Candidate, cancel)?;
         Ok(Protocol {
             cases: weighted.iter().map(case).collect(),
             baselines: self.baselines_here(evaluation, cancel)?,
+            confinement: self.confinements(),
             ..self.correctness_protocol(acceptance)
         })
     }
@@ -81,6 +83,7 @@ impl Judge {
             scope,
             weaknesses: acceptance.weaknesses.to_vec(),
             claimed_against: None,
+            confinement: Vec::new(),
         }
     }
 

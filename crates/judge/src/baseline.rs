@@ -22,8 +22,8 @@ use sandbox::{CancelFlag, ForkServer, Memfd, ServerSpec, WindowCall};
 use crate::cases::lock;
 use crate::children::{ChildEnd, ended};
 use crate::gpu::Lease;
-use crate::limits::{PYTHON_ANSWER_BYTES_MAX, PYTHON_START};
-use crate::{Judge, JudgeError};
+use crate::limits::{PYTHON_ANSWER_BYTES_MAX, PYTHON_FOLDERS_MAX, PYTHON_START};
+use crate::{Judge, JudgeConfig, JudgeError};
 
 /// The program, in the order in which its parts need each other.
 pub(crate) const PROGRAM: [&str; 5] = [
@@ -91,7 +91,9 @@ impl Judge {
         let request = serde_json::to_vec(&request).map_err(|error| broken(error.to_string()))?;
         let bulk: Vec<BorrowedFd<'_>> = bulk.iter().map(|memfd| memfd.as_fd()).collect();
         let call = WindowCall { request: &request, bulk: &bulk, deadline, cancel };
-        ended(server.server.window(&call)?.outcome).map_err(with_hint)
+        let run = server.server.window(&call)?;
+        self.note_confinement(run.confinement);
+        ended(run.outcome).map_err(with_hint)
     }
 
     fn baselines(&self) -> Result<Arc<Server>, JudgeError> {
@@ -103,7 +105,7 @@ impl Judge {
             Some(gpus) => gpus.environment.clone(),
             None => Vec::new(),
         };
-        let server = Arc::new(Server::new(&self.config.baselines, environment)?);
+        let server = Arc::new(Server::new(&self.config, environment)?);
         *kept = Some(Arc::clone(&server));
         Ok(server)
     }
@@ -111,11 +113,11 @@ impl Judge {
 
 impl Server {
     fn new(
-        config: &BaselineConfig,
+        config: &JudgeConfig,
         mut environment: Vec<(String, String)>,
     ) -> Result<Self, JudgeError> {
-        let program = find_python(config.python.as_deref())?;
-        let (cache_folder, own) = match &config.cache_folder {
+        let program = find_python(config.baselines.python.as_deref())?;
+        let (cache_folder, own) = match &config.baselines.cache_folder {
             Some(folder) => (folder.clone(), None),
             None => {
                 let own = tempfile::Builder::new().prefix("warpwright-python-").tempdir();
@@ -139,7 +141,16 @@ impl Server {
         environment.retain(|(name, _)| own_variables.iter().all(|(own, _)| own != name));
         environment.extend(own_variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let arguments = ["-I", "-c", &PROGRAM.join("\n")].map(str::to_owned).to_vec();
-        let spec = ServerSpec { program, arguments, environment, start_deadline: PYTHON_START };
+        let folders = python_folders(&program);
+        let confinement = config.confinement.of_python(folders, &cache_folder, &environment);
+        let spec = ServerSpec {
+            launcher: config.program.clone(),
+            confinement,
+            program,
+            arguments,
+            environment,
+            start_deadline: PYTHON_START,
+        };
         Ok(Self { server: ForkServer::new(spec), cache_folder, _own: own })
     }
 }
@@ -155,6 +166,21 @@ fn with_hint(error: JudgeError) -> JudgeError {
 fn unusable(why: &str) -> JudgeError {
     let hint = "; WARPWRIGHT_PYTHON names another Python";
     JudgeError::NotAvailable(format!("PyTorch: {why}{hint}"))
+}
+
+/// Where an interpreter finds its own files and its packages; what it does not tell is missed when
+/// it starts.
+fn python_folders(program: &Path) -> Vec<PathBuf> {
+    let tell = "import sys; print('\\n'.join([sys.prefix, sys.base_prefix, *sys.path]))";
+    let output = Command::new(program)
+        .args(["-I", "-c", tell])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    let told = output.map_or_else(|_| Vec::new(), |output| output.stdout);
+    let lines = std::str::from_utf8(&told).unwrap_or_default().lines().map(PathBuf::from);
+    let folders = lines.take(PYTHON_FOLDERS_MAX).filter(|path| path.is_absolute());
+    folders.chain([program.to_owned()]).collect()
 }
 
 /// The interpreter as an absolute path: the named one, or what `python3` on the path really is.

@@ -3,8 +3,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+use pipeline::confinement::Confinement;
 use pipeline::verdict::{Reason, Verdict};
-use sandbox::{CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildSpec, Memfd, run_child};
+use sandbox::{
+    CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildSpec, ConfinementSet, Memfd, run_child,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -53,8 +56,11 @@ impl Judge {
             kind,
             limits,
             environment: &environment,
+            confinement: self.config.confinement.of_child(kind, lease.is_some(), &environment),
         };
-        child.perform(request, bulk, cancel)
+        let performed = child.perform(request, bulk, cancel)?;
+        self.note_confinement(performed.confinement);
+        Ok(performed.end)
     }
 }
 
@@ -66,6 +72,17 @@ pub(crate) struct Call<'a> {
     pub(crate) kind: ChildKind,
     pub(crate) limits: &'a ChildLimits,
     pub(crate) environment: &'a [(String, String)],
+    pub(crate) confinement: ConfinementSet,
+}
+
+/// One child that ran.
+pub(crate) struct Performed<T> {
+    pub(crate) end: ChildEnd<T>,
+    /// The end of what it wrote to its standard error, where that is kept: a compiler's, or that of
+    /// who watches.
+    pub(crate) said: String,
+    /// What held it, where it ran anything.
+    pub(crate) confinement: Option<Confinement>,
 }
 
 impl Call<'_> {
@@ -74,18 +91,7 @@ impl Call<'_> {
         request: &Q,
         bulk: &[&Memfd],
         cancel: &CancelFlag,
-    ) -> Result<ChildEnd<R>, JudgeError> {
-        self.perform_told(request, bulk, cancel).map(|(end, _)| end)
-    }
-
-    /// The same, with the end of what it wrote to its standard error, where that is kept: a
-    /// compiler's, or that of who watches.
-    pub(crate) fn perform_told<Q: Serialize, R: DeserializeOwned>(
-        &self,
-        request: &Q,
-        bulk: &[&Memfd],
-        cancel: &CancelFlag,
-    ) -> Result<(ChildEnd<R>, String), JudgeError> {
+    ) -> Result<Performed<R>, JudgeError> {
         let child = self.kind.as_str();
         let broken = |why: String| JudgeError::Child { child, why };
         let request = serde_json::to_vec(request).map_err(|error| broken(error.to_string()))?;
@@ -99,9 +105,11 @@ impl Call<'_> {
             limits: self.limits,
             keep_stderr: self.kind == ChildKind::Build || !self.watched_by.is_empty(),
             environment: self.environment,
+            confinement: &self.confinement,
             cancel,
         })?;
-        Ok((ended(run.outcome)?, run.stderr_tail))
+        let (said, confinement) = (run.stderr_tail, run.confinement);
+        Ok(Performed { end: ended(run.outcome)?, said, confinement })
     }
 }
 

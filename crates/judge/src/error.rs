@@ -6,7 +6,7 @@ use sandbox::SandboxError;
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
     #[error(transparent)]
-    Sandbox(#[from] SandboxError),
+    Sandbox(SandboxError),
     #[error("not available here: {0}")]
     NotAvailable(String),
     #[error("the {child} child ended without a report: {why}")]
@@ -23,4 +23,14 @@ pub enum JudgeError {
     Elsewhere { place: String, why: String },
     #[error("cancelled")]
     Cancelled,
+}
+
+impl From<SandboxError> for JudgeError {
+    /// What cannot be confined as it must be is not to be had on this machine; the rest is broken.
+    fn from(error: SandboxError) -> Self {
+        match error {
+            SandboxError::Unconfined { .. } => Self::NotAvailable(error.to_string()),
+            other => Self::Sandbox(other),
+        }
+    }
 }

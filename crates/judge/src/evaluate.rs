@@ -18,8 +18,8 @@ use pipeline::scope::Scope;
 use pipeline::task::Task;
 use pipeline::task::spec::{Case, Place};
 use pipeline::verdict::{Reason, Verdict};
-use sandbox::CancelFlag;
 use sandbox::wire::{RunReport, WindowResult};
+use sandbox::{CancelFlag, ChildKind};
 
 use crate::decide::{case_report, case_reports, forgiven, verdict_of};
 use crate::headline::{Concluded, Headline};
@@ -107,6 +107,7 @@ impl Judge {
         let score = if verdict.is_correct() { found.score } else { Score::None };
         let mut report = self.report(facts, found.cases, score, found.notes);
         report.gpu = found.gpu.map(|(record, _)| record);
+        report.confinement = self.confinement_of(ChildKind::Candidate);
         Ok(Judgement { verdict, report, repeatable })
     }
 
@@ -175,6 +176,7 @@ impl Judge {
             gpu: None,
             promotion: None,
             ended: None,
+            confinement: None,
         }
     }
 

@@ -9,7 +9,7 @@ use sandbox::{CancelFlag, ChildKind};
 use crate::children::Call;
 use crate::gpu::{Lease, reported, sealed};
 use crate::limits::{PATTERN_BYTES, PROBE_LIMITS};
-use crate::{Judge, JudgeError};
+use crate::{ConfinementConfig, Judge, JudgeError};
 
 /// Lists the GPUs of this machine, without ceilings. Needs no lease: no context is made.
 ///
@@ -18,11 +18,14 @@ use crate::{Judge, JudgeError};
 pub fn find_gpus(
     program: &Path,
     environment: &[(String, String)],
+    confinement: &ConfinementConfig,
 ) -> Result<Vec<HardwareSheet>, JudgeError> {
     let kind = ChildKind::Probe;
-    let call = Call { program, watched_by: &[], kind, limits: &PROBE_LIMITS, environment };
-    let end = call.perform(&ProbeRequest::List, &[], &CancelFlag::default())?;
-    match reported(end)? {
+    let confinement = confinement.of_child(kind, true, environment);
+    let limits = &PROBE_LIMITS;
+    let call = Call { program, watched_by: &[], kind, limits, environment, confinement };
+    let performed = call.perform(&ProbeRequest::List, &[], &CancelFlag::default())?;
+    match reported(performed.end)? {
         ProbeReport::Gpus(sheets) => Ok(sheets),
         _ => Err(unexpected()),
     }

@@ -17,6 +17,7 @@ pub mod catalogue;
 mod checks;
 mod children;
 mod compared;
+mod confinement;
 mod decide;
 mod error;
 mod evaluate;
@@ -34,6 +35,7 @@ mod on_card;
 mod policy;
 mod profiler;
 mod promote;
+mod reach;
 mod reference;
 mod relations;
 mod sanitizer;
@@ -53,6 +55,7 @@ pub use baseline::timed::{BaselineCall, BaselineTimes};
 pub use baseline::{BaselineConfig, PythonVersions};
 pub use build::Build;
 pub use calibrate::Calibrated;
+pub use confinement::ConfinementConfig;
 pub use error::JudgeError;
 pub use evaluate::{Evaluation, Judgement};
 pub use evaluator::{Evaluator, Job, JobPoll, JobStage, JobTicket};
@@ -60,11 +63,13 @@ pub use gpu::{GpuConfig, free_card};
 pub use hardware::{Probing, find_gpus};
 pub use input_digest::input_digest;
 pub use memory::MemoryCaps;
+use pipeline::confinement::Confinement;
 use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
 use pipeline::inputs::{GENERATOR_VERSION, MasterSeed};
 pub use policy::JudgePolicy;
 pub use profiler::{profiler_times, profiler_words};
+pub use reach::{ConfinementCost, Reached};
 pub use reference::{GoldenDeviation, GoldenReport};
 pub use sandbox::CancelFlag;
 use sandbox::Memfd;
@@ -93,6 +98,8 @@ pub struct JudgeConfig {
     pub policy: JudgePolicy,
     /// How baselines of Python are found.
     pub baselines: BaselineConfig,
+    /// How children are confined.
+    pub confinement: ConfinementConfig,
 }
 
 /// Evaluates candidates. Thread-safe; keeps inputs and expected outputs in sealed memory only.
@@ -109,6 +116,8 @@ pub struct Judge {
     harness: Arc<Mutex<Option<Arc<Memfd>>>>,
     /// PyTorch, once it is needed.
     baselines: Arc<Mutex<Option<Arc<baseline::Server>>>>,
+    /// What held the children so far, by the name of the set.
+    held: Arc<Mutex<BTreeMap<String, Confinement>>>,
 }
 
 /// The secret from which a run draws all inputs of its public cases.
@@ -149,6 +158,7 @@ impl Judge {
             baselines: Arc::default(),
             cases: Arc::new(case_cache::CaseCache::new(cache_bytes)),
             references: Arc::default(),
+            held: Arc::default(),
             jobs: Mutex::default(),
         }
     }

@@ -106,6 +106,8 @@ pub(crate) const PATTERN_BYTES: u64 = u64::MAX;
 pub(crate) const PYTHON_START: Duration = Duration::from_secs(180);
 /// Longest path of a Python, in bytes.
 pub(crate) const PYTHON_ANSWER_BYTES_MAX: usize = 4096;
+/// Folders that an interpreter may name as its own.
+pub(crate) const PYTHON_FOLDERS_MAX: usize = 32;
 /// Limits of a probe's child.
 pub(crate) const PROBE_LIMITS: ChildLimits = ChildLimits {
     deadline: Duration::from_secs(60),

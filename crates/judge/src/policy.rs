@@ -60,6 +60,7 @@ impl crate::Judge {
             memory: Arc::clone(&self.memory),
             harness: Arc::clone(&self.harness),
             baselines: Arc::clone(&self.baselines),
+            held: Arc::clone(&self.held),
         }
     }
 }

@@ -13,7 +13,7 @@ use pipeline::limits::{MESSAGE_BYTES_MAX, SHORT_TIME_NS, capped};
 use pipeline::report::microseconds;
 use pipeline::task::spec::Case;
 use pipeline::timing::median;
-use sandbox::CancelFlag;
+use sandbox::{CancelFlag, ConfinementSet};
 
 use crate::compared::Bulk;
 use crate::evaluate::Evaluation;
@@ -74,6 +74,39 @@ fn fields(line: &str) -> Vec<String> {
 }
 
 impl Judge {
+    /// Nanoseconds of each launch of a candidate's headline by the profiler, and the launches of
+    /// one call; why where there is no profiler, or where it measured nothing.
+    ///
+    /// # Errors
+    /// No GPU, or breakage.
+    pub fn profiled_launches(
+        &self,
+        evaluation: &Evaluation<'_>,
+        cancel: &CancelFlag,
+    ) -> Result<Result<(Vec<f64>, usize), String>, JudgeError> {
+        let (Some(case), Some(facts)) = (evaluation.task.spec.headline(), &evaluation.build.facts)
+        else {
+            return Ok(Err("there is no headline".to_owned()));
+        };
+        let Some(ncu) = find_tool("ncu") else { return Ok(Err("there is no ncu".to_owned())) };
+        let Ok(plan) = self.plan_at(evaluation, facts, case) else {
+            return Ok(Err("the plan does not cover the headline".to_owned()));
+        };
+        let kernels = match profiled_kernels(facts, &plan) {
+            Ok(kernels) => kernels,
+            Err(why) => return Ok(Err(why)),
+        };
+        let words = profiler_words(&ncu, &kernels);
+        Ok(self.profiled(evaluation, case, &words, cancel)?.and_then(|said| {
+            let times = profiler_times(&said);
+            if !times.is_empty() {
+                return Ok((times, plan.steps.len()));
+            }
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            Err(format!("ncu did not time each launch: {said}"))
+        }))
+    }
+
     /// Holds the accepted windows of the headline against the profiler's durations, once.
     pub(crate) fn profiler_clock(
         &self,
@@ -83,34 +116,21 @@ impl Judge {
     ) -> Result<Found, JudgeError> {
         let not_available =
             |why: &str| Ok(Found::NotAvailable { why: capped(why, MESSAGE_BYTES_MAX) });
-        let (Some(case), Some(facts)) = (evaluation.task.spec.headline(), &evaluation.build.facts)
-        else {
+        let Some(case) = evaluation.task.spec.headline() else {
             return not_available("there is no headline");
         };
         let accepted = match accepted(entries, &case.name) {
             Ok(accepted) => accepted,
             Err(why) => return not_available(why),
         };
-        let Some(ncu) = find_tool("ncu") else { return not_available("there is no ncu") };
-        let Ok(plan) = self.plan_at(evaluation, facts, case) else {
-            return not_available("the plan does not cover the headline");
-        };
-        let kernels = match profiled_kernels(facts, &plan) {
-            Ok(kernels) => kernels,
+        let (times, launches) = match self.profiled_launches(evaluation, cancel)? {
+            Ok(found) => found,
             Err(why) => return not_available(&why),
         };
-        let said = match self.profiled(evaluation, case, &profiler_words(&ncu, &kernels), cancel)? {
-            Ok(said) => said,
-            Err(why) => return not_available(&why),
-        };
-        let launches = plan.steps.len();
-        Ok(match per_call_ns(&profiler_times(&said), launches) {
-            Some(profiled_ns) => agreement(&accepted, profiled_ns, launches),
-            None => {
-                let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-                return not_available(&format!("ncu did not time each launch: {said}"));
-            }
-        })
+        match per_call_ns(&times, launches) {
+            Some(profiled_ns) => Ok(agreement(&accepted, profiled_ns, launches)),
+            None => not_available("ncu did not time each launch"),
+        }
     }
 
     /// Runs a window of the candidate under the profiler; gives what it said, or why there is none.
@@ -139,7 +159,8 @@ impl Judge {
         // The child has no standard output; the profiler's own goes where the judge reads.
         let to_stderr = ["--log-file", "stderr"].map(str::to_owned);
         let watched_by: Vec<String> = words.iter().cloned().chain(to_stderr).collect();
-        let (_, said) = self.perform_watched(request, &bulk, &watched_by, cancel)?;
+        let watched = (ConfinementSet::of_profiler(), &*watched_by);
+        let (_, said) = self.perform_watched(request, &bulk, watched, cancel)?;
         Ok(Ok(said))
     }
 }

@@ -13,7 +13,7 @@ use pipeline::promotion::{Coarse, Promotion};
 use pipeline::report::{CaseReport, Report, Score, Stage};
 use pipeline::task::spec::Case;
 use pipeline::verdict::{Reason, Verdict};
-use sandbox::CancelFlag;
+use sandbox::{CancelFlag, ChildKind};
 
 use crate::big::Big;
 use crate::evaluate::Evaluation;
@@ -204,6 +204,7 @@ impl Judge {
             gpu: None,
             promotion: None,
             ended: None,
+            confinement: self.confinement_of(ChildKind::Candidate),
         }
     }
 }

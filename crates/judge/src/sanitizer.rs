@@ -11,8 +11,8 @@ use pipeline::inputs::{Distribution, MasterSeed};
 use pipeline::limits::{MESSAGE_BYTES_MAX, capped};
 use pipeline::memory;
 use pipeline::verdict::Reason;
-use sandbox::CancelFlag;
 use sandbox::wire::{RunEnd, RunReport};
+use sandbox::{CancelFlag, ConfinementSet};
 
 use crate::children::ChildEnd;
 use crate::compared::Bulk;
@@ -106,7 +106,8 @@ impl Judge {
         let mut bulk = Bulk(image.iter().collect());
         let request = self.run_request(evaluation, facts, &trials, &Headline::Left, &mut bulk);
         let tool_words = command_line(&sanitizer, tool);
-        let (end, said) = self.perform_watched(request, &bulk.0, &tool_words, cancel)?;
+        let watched = (ConfinementSet::of_sanitizer(), &*tool_words);
+        let (end, said) = self.perform_watched(request, &bulk.0, watched, cancel)?;
         let shape = memory::words(&case.dims);
         Ok(Sanitized { found: found(end, &said, tool.reason(), &shape), said })
     }

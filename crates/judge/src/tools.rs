@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sandbox::wire::{RunReport, RunRequest};
-use sandbox::{CancelFlag, ChildKind, Memfd};
+use sandbox::{CancelFlag, ChildKind, ConfinementSet, Memfd};
 
 use crate::children::{Call, ChildEnd};
 use crate::limits::WATCHED_LIMITS;
@@ -26,12 +26,12 @@ pub fn find_tool(name: &str) -> Option<PathBuf> {
 impl Judge {
     /// Runs a candidate's child under a tool, on a card that is looked after; gives its end, and
     /// the end of what the tool and the child wrote. `watched_by` are the words before the child's
-    /// own.
+    /// own; both are held by the tool's set.
     pub(crate) fn perform_watched(
         &self,
         mut request: RunRequest,
         bulk: &[&Memfd],
-        watched_by: &[String],
+        (set, watched_by): (ConfinementSet, &[String]),
         cancel: &CancelFlag,
     ) -> Result<(ChildEnd<RunReport>, String), JudgeError> {
         let lease = self.lease(cancel)?;
@@ -40,15 +40,21 @@ impl Judge {
         let tools = [("PATH", TOOL_PATH), ("HOME", "/tmp")];
         let mut environment = lease.environment();
         environment.extend(tools.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let program = &self.config.program;
+        let tool = watched_by.first().map_or(Path::new(""), Path::new);
         let call = Call {
-            program: &self.config.program,
+            program,
             watched_by,
             kind: ChildKind::Candidate,
             limits: &WATCHED_LIMITS,
             environment: &environment,
+            confinement: self.config.confinement.of_tool(set, tool, program, &environment),
         };
-        let (end, said) = match call.perform_told(&request, bulk, cancel) {
-            Ok((end, said)) => (Ok(end), said),
+        let (end, said) = match call.perform(&request, bulk, cancel) {
+            Ok(performed) => {
+                self.note_confinement(performed.confinement);
+                (Ok(performed.end), performed.said)
+            }
             Err(error) => (Err(error), String::new()),
         };
         if in_trouble(&end) {

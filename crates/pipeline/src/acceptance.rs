@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::baseline::BaselineId;
 use crate::comparison::{Compared, Confidence, Suspicion, compare};
+use crate::confinement::Confinement;
 use crate::report::{CaseReport, GpuRecord};
 use crate::task::spec::Precision;
 use crate::timing::Spread;
@@ -57,6 +58,9 @@ pub struct Protocol {
     /// What the claim was against that is looked at again: it joins the rounds whatever its pilot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed_against: Option<BaselineId>,
+    /// What holds children where it is performed, one record for each kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confinement: Vec<Confinement>,
 }
 
 /// A case that counts for speed.

@@ -15,6 +15,7 @@ pub mod build;
 pub mod candidate;
 pub mod check;
 pub mod comparison;
+pub mod confinement;
 pub mod defence;
 pub mod device_facts;
 pub mod digest;

@@ -197,6 +197,7 @@ mod tests {
             gpu: None,
             promotion: None,
             ended: None,
+            confinement: None,
         };
         Attempt {
             seq: ask.seq,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::build::EntryFacts;
 use crate::check::OutputCheck;
+use crate::confinement::Confinement;
 use crate::inputs::Distribution;
 use crate::promotion::Promotion;
 use crate::verdict::{Reason, Verdict};
@@ -64,6 +65,9 @@ pub struct Report {
     /// The full verdict of a promote: who wrote the kernel is never shown it.
     #[serde(default)]
     pub ended: Option<Verdict>,
+    /// What held the candidate's processes, where one ran; of several, the weakest.
+    #[serde(default)]
+    pub confinement: Option<Confinement>,
 }
 
 /// One public case under one distribution.

@@ -11,6 +11,7 @@ mod bulk;
 mod details;
 mod limits;
 mod probe;
+mod reach;
 mod run;
 mod sample;
 mod session;

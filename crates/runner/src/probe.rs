@@ -11,6 +11,7 @@ use sandbox::wire::{ProbeReport, ProbeRequest, Slice};
 use crate::RunnerError;
 use crate::bulk::Maps;
 use crate::limits::CONFORMANCE_DEADLINE;
+use crate::reach;
 
 pub(crate) fn serve(inside: &mut Inside) -> Result<ProbeReport, RunnerError> {
     let request: ProbeRequest = inside.read_request()?;
@@ -44,6 +45,12 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<ProbeReport, RunnerError> {
                 .map_err(|error| RunnerError::Request(format!("PTX: {error}")))?;
             ProbeReport::Conformance(conform(test, &Image { ptx, cubin: maps.get(*cubin)? })?)
         }
+        ProbeRequest::Reach(targets) => {
+            let context = targets.with_context.then(only_gpu).transpose()?;
+            let report = ProbeReport::Reached(reach::tried(targets));
+            std::mem::forget(context);
+            report
+        }
     })
 }
 
@@ -51,7 +58,7 @@ fn slices(request: &ProbeRequest) -> Vec<Slice> {
     match request {
         ProbeRequest::List | ProbeRequest::FreeMemory => Vec::new(),
         ProbeRequest::Health { harness } | ProbeRequest::Ceilings { harness } => vec![*harness],
-        ProbeRequest::LeavePattern { .. } => Vec::new(),
+        ProbeRequest::LeavePattern { .. } | ProbeRequest::Reach(_) => Vec::new(),
         ProbeRequest::ScanForPattern { harness, .. } => vec![*harness],
         ProbeRequest::Conformance { ptx, cubin, .. } => vec![*ptx, *cubin],
     }

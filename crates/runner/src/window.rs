@@ -56,15 +56,21 @@ pub(crate) fn gpu_state(uuid: &str, opened: bool) -> Option<GpuState> {
         temperature_c: state.temperature_c,
         power_w: state.power_w,
         throttle: state.throttle,
-        foreign_processes: foreign(state.processes.as_deref(), std::process::id(), opened),
+        foreign_processes: foreign(state.processes.as_deref(), &own_numbers(), opened),
     })
+}
+
+/// The numbers of this process: in its namespace and outside of it. Drivers differ in which one
+/// they list.
+fn own_numbers() -> [u32; 2] {
+    [std::process::id(), sandbox::inside::outer_process_id()]
 }
 
 /// How many of the processes are not this one. Where this one must be listed and is not, the list
 /// has the numbers of another namespace, and nobody can tell.
-fn foreign(listed: Option<&[(u32, u64)]>, own: u32, opened: bool) -> Option<u32> {
+fn foreign(listed: Option<&[(u32, u64)]>, own: &[u32], opened: bool) -> Option<u32> {
     let listed = listed?;
-    let others = listed.iter().filter(|(pid, _)| *pid != own).count();
+    let others = listed.iter().filter(|(pid, _)| !own.contains(pid)).count();
     let told = others < listed.len() || !opened;
     told.then(|| u32::try_from(others).unwrap_or(u32::MAX))
 }

@@ -4,7 +4,11 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use pipeline::confinement::Confinement;
+use serde::{Deserialize, Serialize};
+
 use crate::CancelFlag;
+use crate::confine::set::ConfinementSet;
 
 /// What a child is for; the second argument of its command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +57,8 @@ impl ChildKind {
 }
 
 /// What a child may use. Core dumps are always off.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ChildLimits {
     /// Wall time from the start of the process until its whole group is killed.
     pub deadline: Duration,
@@ -83,6 +88,8 @@ pub struct ChildSpec<'a> {
     pub bulk: &'a [BorrowedFd<'a>],
     /// What it may use.
     pub limits: &'a ChildLimits,
+    /// What holds it; one that is watched is held together with its watcher.
+    pub confinement: &'a ConfinementSet,
     /// Whether the tail of its standard error is kept.
     pub keep_stderr: bool,
     /// Its whole environment.
@@ -100,6 +107,8 @@ pub struct ChildRun {
     pub wall: Duration,
     /// The tail of its standard error; empty unless it was kept.
     pub stderr_tail: String,
+    /// What held it; `None` where it ended before it was confined, and so ran nothing.
+    pub confinement: Option<Confinement>,
 }
 
 /// How a child ended. None of these is an error of the caller's side.

@@ -49,6 +49,19 @@ pub enum SandboxError {
         /// Why.
         reason: String,
     },
+    /// This machine cannot confine a child as it was required; nothing was run.
+    #[error(
+        "confinement of level {required} is required and `{set}` has {why}; nothing was run \
+         (--require-confinement, WARPWRIGHT_REQUIRE_CONFINEMENT)"
+    )]
+    Unconfined {
+        /// Name of the set.
+        set: String,
+        /// The level that is required.
+        required: u8,
+        /// What it has.
+        why: String,
+    },
     /// A memory is mapped for reading while others may write it.
     #[error("the shared memory may still be written; seal it before it is read")]
     NotSealed,

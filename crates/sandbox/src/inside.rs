@@ -1,26 +1,25 @@
 //! The child's side: what a child does first, how it reads its request and writes its report.
 //!
 //! A child calls [`Inside::begin`] as the first thing in `main`, before any thread and before any
-//! file is opened. Limits are set from outside, before the request arrives.
-#![allow(unsafe_code, reason = "takes over the inherited descriptors")]
+//! file is opened. It is confined before the request arrives.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use command_fds::inherited::{init_inherited_fds, take_fd_ownership};
-use rustix::process::{Resource, Rlimit, Signal};
+use command_fds::inherited::take_fd_ownership;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::confine::{self, Setup};
 use crate::error::SandboxError;
 use crate::frame::{self, LENGTH_BYTES};
 use crate::limits::{MESSAGE_BYTES_MAX, REASON_CHARS_MAX};
 use crate::memfd::Memfd;
 use crate::{
     BULK_FD, CHILD_COMMAND, ChildKind, EXIT_NOT_A_CHILD, EXIT_NOT_AVAILABLE, EXIT_OUR_BUG,
-    EXIT_REPORTED, REPORT_FD, REQUEST_FD, WATCHED,
+    EXIT_REPORTED, REPORT_FD, REQUEST_FD, WATCHED, system,
 };
 
 /// The channels of a child.
@@ -37,26 +36,20 @@ fn is_watched() -> bool {
 }
 
 impl Inside {
-    /// Ties this process to its parent, gives up privileges, and takes over the channels.
+    /// Takes over the channels, confines this process and tells what holds it. What goes on from
+    /// here may be a grandchild of the process that called.
     ///
     /// # Errors
     ///
     /// A process that was not started by [`crate::run_child`] or has other threads, a second call,
     /// or a failing system call.
     pub fn begin() -> Result<Inside, SandboxError> {
-        be_first()?;
-        let failed = |error| SandboxError::system("confine the child", error);
-        rustix::thread::set_no_new_privs(true).map_err(failed)?;
-        let none = Rlimit { current: Some(0), maximum: Some(0) };
-        rustix::process::setrlimit(Resource::Core, none).map_err(failed)?;
+        be_first(CHILD_COMMAND)?;
         if is_watched() {
+            // It is confined as its watcher is.
             eprintln!("the watched child: it begins");
         } else {
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
-            // SAFETY: this is the first call in a process of one thread that was started as a
-            // child, so no descriptor besides the standard streams has an owner.
-            unsafe { init_inherited_fds() }
-                .map_err(|error| SandboxError::system("take over the descriptors", error))?;
+            be_confined(&word(SETUP_WORD)?)?;
         }
         let request = take(REQUEST_FD, OpenOptions::new().read(true))?.into();
         Ok(Inside { request, report: take(REPORT_FD, OpenOptions::new().write(true))?.into() })
@@ -132,16 +125,50 @@ impl Inside {
     }
 }
 
+/// Place of the setup among the words of a child's command line.
+const SETUP_WORD: usize = 3;
+
+/// A word of the command line.
+pub(crate) fn word(index: usize) -> Result<String, SandboxError> {
+    let word = std::env::args_os().nth(index).and_then(|word| word.into_string().ok());
+    let missing = || not_a_child("a word of its command line is missing");
+    word.ok_or_else(missing)
+}
+
+/// Takes over the descriptors, confines this process as its command line says, and tells what holds
+/// it now.
+pub(crate) fn be_confined(setup: &str) -> Result<Setup, SandboxError> {
+    let setup: Setup = serde_json::from_str(setup).map_err(|error| not_valid("setup", &error))?;
+    system::take_over_descriptors()?;
+    let told = confine::enter(&setup)?;
+    let text = serde_json::to_vec(&told).map_err(|error| not_valid("confinement", &error))?;
+    let fd = setup.told_fd;
+    let pipe = take_fd_ownership(fd)
+        .map_err(|error| SandboxError::MissingFd { fd, reason: error.to_string() })?;
+    let tell = |error: io::Error| SandboxError::system("tell what holds the child", error);
+    File::from(pipe).write_all(&text).map_err(tell)?;
+    Ok(setup)
+}
+
+/// The number by which the rest of the machine knows this process, which in a namespace of its own
+/// is another than [`std::process::id`].
+#[must_use]
+pub fn outer_process_id() -> u32 {
+    confine::outer_process_id()
+}
+
+fn not_a_child(why: &str) -> SandboxError {
+    SandboxError::MissingFd { fd: REQUEST_FD, reason: why.to_owned() }
+}
+
 /// Refuses to take over descriptors that somebody else may own already.
-fn be_first() -> Result<(), SandboxError> {
+pub(crate) fn be_first(command: &str) -> Result<(), SandboxError> {
     static BEGUN: AtomicBool = AtomicBool::new(false);
-    let refuse =
-        |why: &str| Err(SandboxError::MissingFd { fd: REQUEST_FD, reason: why.to_owned() });
-    if std::env::args_os().nth(1).is_none_or(|word| word != CHILD_COMMAND) {
-        return refuse("this process is no child");
+    if std::env::args_os().nth(1).is_none_or(|word| word != command) {
+        return Err(not_a_child("this process is no child"));
     }
     if BEGUN.swap(true, Ordering::AcqRel) {
-        return refuse("the channels are taken already");
+        return Err(not_a_child("the channels are taken already"));
     }
     if is_watched() {
         return Ok(());
@@ -149,7 +176,7 @@ fn be_first() -> Result<(), SandboxError> {
     let threads = std::fs::read_dir("/proc/self/task")
         .map_err(|error| SandboxError::system("count the threads", error))?
         .count();
-    if threads == 1 { Ok(()) } else { refuse("there are other threads") }
+    if threads == 1 { Ok(()) } else { Err(not_a_child("there are other threads")) }
 }
 
 /// Serves one request as a child of the kind that its command line names. Must be the first thing
@@ -172,8 +199,7 @@ pub fn serve(kind: &str, handler: fn(ChildKind, Inside) -> u8) -> ! {
         eprintln!("the watched child: it ends with code {code}");
         std::process::exit(i32::from(code));
     }
-    // SAFETY: it takes a number and does not return; nothing of ours needs an exit handler.
-    unsafe { libc::_exit(i32::from(code)) }
+    system::end(i32::from(code))
 }
 
 /// A channel, opened in this way where it is a file.

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use crate::CancelFlag;
 use crate::child::{ChildOutcome, ChildRun};
+use crate::confine::set::ConfinementSet;
 use crate::error::SandboxError;
 use crate::limits::{BULK_MAX, SERVER_REQUEST_BYTES_MAX};
 use crate::spawn;
@@ -35,6 +36,10 @@ use window::Forked;
 /// What a server is.
 #[derive(Clone, Debug)]
 pub struct ServerSpec {
+    /// This program, which confines itself and becomes the server.
+    pub launcher: PathBuf,
+    /// What holds the server and its children.
+    pub confinement: ConfinementSet,
     /// The program, an absolute path.
     pub program: PathBuf,
     pub arguments: Vec<String>,
@@ -99,7 +104,9 @@ impl ForkServer {
             Ok(forked) => forked.until_end(self, call)?,
             Err(outcome) => outcome,
         };
-        Ok(ChildRun { outcome, wall: started.elapsed(), stderr_tail: String::new() })
+        let confinement = self.lock().as_ref().map(|link| link.confinement().clone());
+        let wall = started.elapsed();
+        Ok(ChildRun { outcome, wall, stderr_tail: String::new(), confinement })
     }
 
     /// Has the server fork a child; a server that died is started again, once.

@@ -1,25 +1,26 @@
-//! Starts a child: pipes, descriptors, limits, its own process group.
-#![allow(unsafe_code, reason = "borrows inherited descriptors by number")]
+//! Starts a child: pipes, descriptors, its own session, and what confines it.
 
-use std::fs;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt, FdMapping};
+use pipeline::confinement::Layer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::child::{ChildLimits, ChildSpec};
+use crate::confine::set::ConfinementSet;
+use crate::confine::{Group, Setup};
 use crate::error::SandboxError;
 use crate::limits::{BULK_MAX, MESSAGE_BYTES_MAX, REAP_WAIT};
 use crate::server::ServerSpec;
-use crate::{BULK_FD, CHILD_COMMAND, REPORT_FD, REQUEST_FD, WATCHED, frame};
+use crate::{CHILD_COMMAND, CONFINED_COMMAND, REQUEST_FD, WATCHED, frame, launch, system};
 
 /// A child that runs. Dropping it kills its group and reaps it, as [`Running::reap`] does.
 #[derive(Debug)]
@@ -33,14 +34,26 @@ pub(crate) struct Running {
     pub(crate) request_pipe: Option<OwnedFd>,
     pub(crate) report_pipe: Option<OwnedFd>,
     pub(crate) stderr_pipe: Option<OwnedFd>,
-    /// What a watched child opens by its number here, held open until it ends.
-    _channels: Vec<OwnedFd>,
+    /// Where it tells what holds it.
+    pub(crate) told_pipe: Option<OwnedFd>,
+    /// True once it told that it only waits for those inside a namespace.
+    pub(crate) waits: bool,
+    /// Where it has a control group; after the child, which it may still hold.
+    group: Option<Group>,
 }
 
 impl Running {
     /// Kills the child and every process of its group. Only before it is reaped: until then its
-    /// number cannot belong to another group.
+    /// number cannot belong to another group. One that waits for a namespace has that killed by a
+    /// signal, and ends when everything in there has ended: only then is a card free.
     pub(crate) fn kill(&self) {
+        if self.waits {
+            let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::TERM);
+            return;
+        }
+        if let Some(group) = &self.group {
+            group.kill();
+        }
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
@@ -130,38 +143,31 @@ pub(crate) fn start(spec: &ChildSpec<'_>, folder: &Path) -> Result<Running, Sand
     let request = frame::encode("request", spec.request)?;
     let (request_read, request_write) = pipe()?;
     let (report_read, report_write) = pipe()?;
-    let mut mappings = vec![
-        FdMapping { parent_fd: request_read, child_fd: REQUEST_FD },
-        FdMapping { parent_fd: report_write, child_fd: REPORT_FD },
-    ];
-    for (bulk, child_fd) in spec.bulk.iter().zip(BULK_FD..) {
-        let parent_fd = bulk
-            .try_clone_to_owned()
-            .map_err(|error| SandboxError::system("duplicate a bulk descriptor", error))?;
-        mappings.push(FdMapping { parent_fd, child_fd });
+    let (told_read, told_write) = pipe()?;
+    let mut shared_bytes = 0;
+    let mut fds = vec![request_read, report_write];
+    for bulk in spec.bulk {
+        let failed = |error| SandboxError::system("duplicate a bulk descriptor", error);
+        fds.push(bulk.try_clone_to_owned().map_err(failed)?);
+        shared_bytes += rustix::fs::fstat(bulk).map_or(0, |stat| stat.st_size.unsigned_abs());
     }
-    close_inherited_on_exec()?;
-    let mut channels = Vec::new();
-    if !spec.watched_by.is_empty() {
-        channels = name_channels(folder, mappings.drain(..))?;
-    }
-    let mut child = spawn(spec, folder, mappings)?;
-    let stderr_pipe = child.stderr.take().map(OwnedFd::from);
-    let (pid, pidfd) = identify(&mut child)?;
-    let running = Running {
-        child: Some(child),
-        pid,
-        pidfd,
-        request,
-        request_pipe: Some(request_write),
-        report_pipe: Some(report_read),
-        stderr_pipe,
-        _channels: channels,
+    fds.push(told_write);
+    let limits = Some(spec.limits);
+    let (setup, group) = set_up(spec.confinement, limits, fds.len(), shared_bytes)?;
+    let command = match spec.watched_by {
+        [] => own_child(spec, &setup),
+        words => watched_child(spec, words, &setup),
     };
-    for pipe in [&running.request_pipe, &running.report_pipe, &running.stderr_pipe] {
+    let mut running =
+        spawn(command, spec.program, spec.environment, folder, fds, spec.keep_stderr)?;
+    running.request = request;
+    running.request_pipe = Some(request_write);
+    running.report_pipe = Some(report_read);
+    running.told_pipe = Some(told_read);
+    running.group = group;
+    for pipe in [&running.request_pipe, &running.report_pipe, &running.told_pipe] {
         pipe.as_ref().map_or(Ok(()), |pipe| never_block(pipe.as_fd()))?;
     }
-    set_limits(running.pid, spec.limits)?;
     Ok(running)
 }
 
@@ -171,21 +177,91 @@ pub(crate) fn start_server(
     folder: &Path,
     socket: OwnedFd,
 ) -> Result<Running, SandboxError> {
-    close_inherited_on_exec()?;
-    let mut command = Command::new(&spec.program);
+    let (told_read, told_write) = pipe()?;
+    let (setup, group) = set_up(&spec.confinement, None, 2, 0)?;
+    let mut command = Command::new(&spec.launcher);
+    command.args([CONFINED_COMMAND, &setup, launch::REPLACED]).arg(&spec.program);
+    command.args(&spec.arguments);
+    let fds = vec![socket, told_write];
+    let mut running = spawn(command, &spec.launcher, &spec.environment, folder, fds, false)?;
+    never_block(told_read.as_fd())?;
+    running.told_pipe = Some(told_read);
+    running.group = group;
+    Ok(running)
+}
+
+/// What the child is told on its command line, and its control group. So many descriptors are given
+/// to it, the last of which is where it tells what holds it.
+fn set_up(
+    set: &ConfinementSet,
+    limits: Option<&ChildLimits>,
+    fds: usize,
+    shared_bytes: u64,
+) -> Result<(String, Option<Group>), SandboxError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let made = set.layers.contains(&Layer::Cgroup).then(|| {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("warpwright-{}-{count}", std::process::id());
+        Group::make(set, limits, shared_bytes, &name)
+    });
+    let unwanted = || Err("it is not wanted".to_owned());
+    let cgroup = made.as_ref().map_or_else(unwanted, |made| match made {
+        Ok(group) => Ok(group.members()),
+        Err(why) => Err(why.clone()),
+    });
+    let last = i32::try_from(fds).unwrap_or(i32::MAX).saturating_sub(1);
+    let told_fd = REQUEST_FD.saturating_add(last);
+    let setup = Setup { set: set.clone(), limits: limits.cloned(), told_fd, cgroup };
+    let failed = |error: serde_json::Error| SandboxError::Message {
+        what: "setup",
+        reason: error.to_string(),
+    };
+    let text = serde_json::to_string(&setup).map_err(failed)?;
+    Ok((text, made.and_then(Result::ok)))
+}
+
+fn own_child(spec: &ChildSpec<'_>, setup: &str) -> Command {
+    let mut command = Command::new(spec.program);
+    command.args([CHILD_COMMAND, spec.kind.as_str(), setup]);
     command
-        .args(&spec.arguments)
+}
+
+/// This program confines itself, then starts the watcher, which starts this program again.
+fn watched_child(spec: &ChildSpec<'_>, words: &[String], setup: &str) -> Command {
+    let mut command = Command::new(spec.program);
+    command.args([CONFINED_COMMAND, setup, launch::HELD]).args(words);
+    command.arg(spec.program).args([CHILD_COMMAND, spec.kind.as_str(), WATCHED]);
+    command
+}
+
+/// Starts a process as the leader of a session, with these descriptors from 3 on.
+fn spawn(
+    mut command: Command,
+    program: &Path,
+    environment: &[(String, String)],
+    folder: &Path,
+    fds: Vec<OwnedFd>,
+    keep_stderr: bool,
+) -> Result<Running, SandboxError> {
+    system::close_inherited_on_exec()?;
+    command
         .env_clear()
-        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0);
-    let start = |source| SandboxError::Start { program: spec.program.clone(), source };
-    let mapping = FdMapping { parent_fd: socket, child_fd: REQUEST_FD };
-    command.fd_mappings(vec![mapping]).map_err(|error| start(std::io::Error::other(error)))?;
+        .stderr(if keep_stderr { Stdio::piped() } else { Stdio::null() });
+    system::in_own_session(&mut command);
+    let start = |source| SandboxError::Start { program: program.to_owned(), source };
+    let mappings = fds.into_iter().zip(REQUEST_FD..);
+    let mappings = mappings.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd });
+    let mapped = command.fd_mappings(mappings.collect());
+    mapped.map_err(|error| start(std::io::Error::other(error)))?;
     let mut child = command.spawn().map_err(start)?;
+    // Closes our copies of the child's ends, so that its end is seen.
+    drop(command);
+    let stderr_pipe = child.stderr.take().map(OwnedFd::from);
+    stderr_pipe.as_ref().map_or(Ok(()), |pipe| never_block(pipe.as_fd()))?;
     let (pid, pidfd) = identify(&mut child)?;
     Ok(Running {
         child: Some(child),
@@ -194,56 +270,11 @@ pub(crate) fn start_server(
         request: Vec::new(),
         request_pipe: None,
         report_pipe: None,
-        stderr_pipe: None,
-        _channels: Vec::new(),
+        stderr_pipe,
+        told_pipe: None,
+        waits: false,
+        group: None,
     })
-}
-
-/// Gives a watched child its channels by their names: links to what this process holds open.
-fn name_channels(
-    folder: &Path,
-    mappings: impl Iterator<Item = FdMapping>,
-) -> Result<Vec<OwnedFd>, SandboxError> {
-    let mut channels = Vec::new();
-    for mapping in mappings {
-        let number = mapping.parent_fd.as_raw_fd();
-        let target = format!("/proc/{}/fd/{number}", std::process::id());
-        rustix::fs::symlink(target, folder.join(mapping.child_fd.to_string()))
-            .map_err(|error| SandboxError::system("name a channel", error))?;
-        channels.push(mapping.parent_fd);
-    }
-    Ok(channels)
-}
-
-fn spawn(
-    spec: &ChildSpec<'_>,
-    folder: &Path,
-    mappings: Vec<FdMapping>,
-) -> Result<Child, SandboxError> {
-    let mut command = match spec.watched_by {
-        [] => Command::new(spec.program),
-        [watcher, words @ ..] => {
-            let mut command = Command::new(watcher);
-            command.args(words).arg(spec.program);
-            command
-        }
-    };
-    command.args([CHILD_COMMAND, spec.kind.as_str()]);
-    if !spec.watched_by.is_empty() {
-        command.arg(WATCHED);
-    }
-    command
-        .env_clear()
-        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(if spec.keep_stderr { Stdio::piped() } else { Stdio::null() })
-        .process_group(0);
-    let start = |source| SandboxError::Start { program: spec.program.to_owned(), source };
-    command.fd_mappings(mappings).map_err(|error| start(std::io::Error::other(error)))?;
-    // Dropping the command closes our copies of the child's ends, so that its end is seen.
-    command.spawn().map_err(start)
 }
 
 fn identify(child: &mut Child) -> Result<(Pid, OwnedFd), SandboxError> {
@@ -258,28 +289,6 @@ fn identify(child: &mut Child) -> Result<(Pid, OwnedFd), SandboxError> {
     })
 }
 
-/// Sets the limits from outside: the child has no request yet and cannot skip them.
-fn set_limits(pid: Pid, limits: &ChildLimits) -> Result<(), SandboxError> {
-    let hard_cpu_s = limits.cpu_s.saturating_add(1);
-    let all = [
-        // The soft limit ends the child with a signal of its own, which tells the cause.
-        (Resource::Cpu, limits.cpu_s, hard_cpu_s),
-        (Resource::Data, limits.data_bytes, limits.data_bytes),
-        (Resource::Fsize, limits.file_bytes, limits.file_bytes),
-        (Resource::Nofile, limits.open_files, limits.open_files),
-        (Resource::Core, 0, 0),
-    ];
-    for (resource, current, maximum) in all {
-        let limit = Rlimit { current: Some(current), maximum: Some(maximum) };
-        match rustix::process::prlimit(Some(pid), resource, limit) {
-            // It is gone already; its status tells why.
-            Ok(_) | Err(Errno::SRCH) => {}
-            Err(error) => return Err(SandboxError::system("limit the child", error)),
-        }
-    }
-    Ok(())
-}
-
 pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), SandboxError> {
     pipe_with(PipeFlags::CLOEXEC).map_err(|error| SandboxError::system("make a pipe", error))
 }
@@ -290,28 +299,10 @@ pub(crate) fn never_block(pipe: BorrowedFd<'_>) -> Result<(), SandboxError> {
         .map_err(|error| SandboxError::system("configure a pipe", error))
 }
 
-/// Descriptors that this process inherited from its own parent must not reach the child.
-///
-/// What Rust opens closes on exec by itself; what a shell or a job server left open does not.
-fn close_inherited_on_exec() -> Result<(), SandboxError> {
-    let failed = |error| SandboxError::system("list the open descriptors", error);
-    let entries = fs::read_dir("/proc/self/fd").map_err(failed)?;
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    for number in numbers.filter(|number| *number > 2) {
-        // SAFETY: the number is only used for two calls that change nothing but a flag; if another
-        // thread closed it meanwhile, they fail or mark a descriptor that has the flag anyway.
-        let fd = unsafe { BorrowedFd::borrow_raw(number) };
-        if let Ok(flags) = fcntl_getfd(fd)
-            && !flags.contains(FdFlags::CLOEXEC)
-        {
-            let _ = fcntl_setfd(fd, flags | FdFlags::CLOEXEC);
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+
     use super::*;
 
     fn sleeper() -> (Child, Pid, OwnedFd) {

@@ -6,14 +6,18 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use pipeline::confinement::Confinement;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use crate::child::{ChildOutcome, ChildSpec};
+use crate::confine::Told;
+use crate::confine::set::ConfinementSet;
 use crate::error::SandboxError;
 use crate::frame::{Arrived, LENGTH_BYTES, decode};
 use crate::limits::{
     CANCEL_POLL_MS, MESSAGE_BYTES_MAX, READ_BYTES, READS_MAX, REASON_CHARS_MAX, STDERR_BYTES_MAX,
+    TOLD_BYTES_MAX,
 };
 use crate::spawn::{Running, poll_within};
 use crate::{EXIT_NOT_AVAILABLE, EXIT_OUR_BUG, EXIT_REPORTED};
@@ -26,6 +30,7 @@ const SIGXCPU: i32 = 24;
 pub(crate) struct End {
     pub(crate) outcome: ChildOutcome,
     pub(crate) stderr_tail: String,
+    pub(crate) confinement: Option<Confinement>,
 }
 
 /// Why the watch stopped.
@@ -43,7 +48,14 @@ pub(crate) fn until_end(
     started: Instant,
 ) -> Result<End, SandboxError> {
     let deadline = started.checked_add(spec.limits.deadline);
-    let mut watch = Watch { running, report: Vec::new(), stderr: VecDeque::new(), written: 0 };
+    let mut watch = Watch {
+        running,
+        report: Vec::new(),
+        stderr: VecDeque::new(),
+        written: 0,
+        told: Vec::new(),
+        confinement: None,
+    };
     let stop = watch.run(spec, deadline)?;
     // The rest of the group goes first; then only what is in the pipes already can be read.
     watch.running.kill();
@@ -56,9 +68,14 @@ pub(crate) fn until_end(
         (Stop::TimedOut, _) => ChildOutcome::TimedOut,
         (Stop::Flooded, _) => ChildOutcome::Flooded,
         (Stop::Exited, _) if flooded => ChildOutcome::Flooded,
-        (Stop::Exited, Some(status)) => outcome(status, watch.report, &stderr_tail),
+        (Stop::Exited, Some(status)) => match outcome(status, watch.report, &stderr_tail) {
+            ChildOutcome::Reported(_) if watch.confinement.is_none() => {
+                ChildOutcome::BadReport("it came without a word of what held the child".to_owned())
+            }
+            outcome => outcome,
+        },
     };
-    Ok(End { outcome, stderr_tail })
+    Ok(End { outcome, stderr_tail, confinement: watch.confinement })
 }
 
 struct Watch {
@@ -66,6 +83,9 @@ struct Watch {
     report: Vec<u8>,
     stderr: VecDeque<u8>,
     written: usize,
+    told: Vec<u8>,
+    /// Once the child told it; only then is the request written.
+    confinement: Option<Confinement>,
 }
 
 impl Watch {
@@ -86,6 +106,7 @@ impl Watch {
                 return Ok(Stop::TimedOut);
             }
             let exited = self.wait(left.min(Duration::from_millis(CANCEL_POLL_MS)))?;
+            self.hear(spec.confinement)?;
             self.write_request()?;
             if self.drain()? {
                 return Ok(Stop::Flooded);
@@ -100,14 +121,27 @@ impl Watch {
     fn wait(&self, timeout: Duration) -> Result<bool, SandboxError> {
         let running = &self.running;
         let mut fds = vec![PollFd::new(&running.pidfd, PollFlags::IN)];
-        let readers = [&running.report_pipe, &running.stderr_pipe];
+        let readers = [&running.report_pipe, &running.stderr_pipe, &running.told_pipe];
         fds.extend(readers.into_iter().flatten().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
-        fds.extend(running.request_pipe.iter().map(|pipe| PollFd::new(pipe, PollFlags::OUT)));
+        let request = running.request_pipe.iter().filter(|_| self.confinement.is_some());
+        fds.extend(request.map(|pipe| PollFd::new(pipe, PollFlags::OUT)));
         poll_within(&mut fds, timeout)?;
         Ok(!fds[0].revents().is_empty())
     }
 
+    /// Reads what the child tells of what holds it, and refuses too little.
+    fn hear(&mut self, set: &ConfinementSet) -> Result<(), SandboxError> {
+        if let Some(told) = read_told(&mut self.running.told_pipe, &mut self.told, set)? {
+            self.running.waits = told.waits;
+            self.confinement = Some(told.confinement);
+        }
+        Ok(())
+    }
+
     fn write_request(&mut self) -> Result<(), SandboxError> {
+        if self.confinement.is_none() {
+            return Ok(());
+        }
         while let Some(pipe) = &self.running.request_pipe {
             match rustix::io::write(pipe, &self.running.request[self.written..]) {
                 Ok(count) => self.written += count,
@@ -144,6 +178,36 @@ impl Watch {
     fn stderr_tail(&mut self) -> String {
         String::from_utf8_lossy(self.stderr.make_contiguous()).into_owned()
     }
+}
+
+/// Reads what a child tells before it runs anything of others'; `None` until all of it is there, or
+/// if it ended without.
+pub(crate) fn read_told(
+    pipe: &mut Option<OwnedFd>,
+    told: &mut Vec<u8>,
+    set: &ConfinementSet,
+) -> Result<Option<Told>, SandboxError> {
+    if pipe.is_none() {
+        return Ok(None);
+    }
+    read_some(pipe, &mut |bytes| {
+        told.extend_from_slice(bytes);
+        told.len() <= TOLD_BYTES_MAX
+    })?;
+    if pipe.is_some() || told.is_empty() {
+        return Ok(None);
+    }
+    let failed = |error: serde_json::Error| SandboxError::Message {
+        what: "account of what holds the child",
+        reason: error.to_string(),
+    };
+    let told: Told = serde_json::from_slice(told).map_err(failed)?;
+    let (level, required) = (told.confinement.level, set.required_level);
+    if level < required {
+        let (set, why) = (set.name.clone(), told.confinement.to_string());
+        return Err(SandboxError::Unconfined { set, required, why });
+    }
+    Ok(Some(told))
 }
 
 /// Reads a pipe until it is empty, closed, had its turn, or `take` has enough.

@@ -18,7 +18,10 @@ use pipeline::task::spec::{Compare, Input};
 use serde::{Deserialize, Serialize};
 
 pub use baseline::{BaselineReport, BaselineRequest, BaselineTensor};
-pub use gpu::{ProbeReport, ProbeRequest, SlotContent, WindowRequest, WindowResult, WindowSubject};
+pub use gpu::{
+    ProbeReport, ProbeRequest, ReachTargets, SlotContent, WindowRequest, WindowResult,
+    WindowSubject,
+};
 
 /// A part of a memfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

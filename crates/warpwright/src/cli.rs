@@ -41,6 +41,12 @@ pub(crate) struct Cli {
     /// [default: auto]
     #[arg(long, global = true, value_name = "WHICH", env = environment::DEVICE)]
     pub(crate) device: Option<DeviceSetting>,
+    /// Judge nothing where children are confined by less than this level: 0 a process of its own,
+    /// 1 limits and a filter of system calls, 2 rules for files, 3 namespaces, 4 a control group
+    /// [default: 0]
+    #[arg(long, global = true, value_name = "LEVEL", env = environment::REQUIRE_CONFINEMENT)]
+    #[arg(value_parser = crate::confinement::parse_level)]
+    pub(crate) require_confinement: Option<u8>,
     /// The settings file
     /// [default: warpwright.toml here, else in ~/.config/warpwright]
     #[arg(long, global = true, value_name = "FILE", env = environment::SETTINGS)]

@@ -19,6 +19,11 @@ pub(crate) const HOURS: &str = "WARPWRIGHT_HOURS";
 pub(crate) const EVALUATOR: &str = "WARPWRIGHT_EVALUATOR";
 /// Overrides what runs the kernels.
 pub(crate) const DEVICE: &str = "WARPWRIGHT_DEVICE";
+/// Overrides the level of confinement below which nothing is judged.
+pub(crate) const REQUIRE_CONFINEMENT: &str = "WARPWRIGHT_REQUIRE_CONFINEMENT";
+/// Leaves out the layers of confinement above a level, for machines where something fails under
+/// them.
+pub(crate) const CONFINEMENT: &str = "WARPWRIGHT_CONFINEMENT";
 /// Names the Python whose PyTorch is compared with.
 const PYTHON: &str = "WARPWRIGHT_PYTHON";
 /// Which GPUs the driver shows, and how it numbers them.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{CASE_CACHE_BYTES_MAX, CASE_CACHE_BYTES_MIN, SHEET_BYTES_MAX};
 use crate::outcome::{bad_input, not_available};
 use crate::settings::Places;
-use crate::{environment, terminal, wiring};
+use crate::{confinement, environment, terminal, wiring};
 
 /// What `--device` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +94,11 @@ impl fmt::Display for DeviceSetting {
 /// `NotAvailable` without a driver or GPU.
 pub(crate) fn found(places: &Places) -> anyhow::Result<Vec<HardwareSheet>> {
     let program = std::env::current_exe().context("where this program is")?;
-    let mut sheets = judge::find_gpus(&program, &environment::of_gpu_children())?;
+    let mut sheets = judge::find_gpus(
+        &program,
+        &environment::of_gpu_children(),
+        &confinement::of_children(None)?,
+    )?;
     for sheet in &mut sheets {
         sheet.ceilings = kept(places, sheet).and_then(|kept| kept.ceilings);
     }

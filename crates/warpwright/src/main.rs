@@ -8,6 +8,7 @@ mod admission;
 mod claims;
 mod cli;
 mod commands;
+mod confinement;
 mod embedded;
 mod environment;
 mod gpus;
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == sandbox::CHILD_COMMAND) {
         let kind = arguments.next().unwrap_or_default();
         sandbox::inside::serve(&kind.to_string_lossy(), runner::run_child);
+    }
+    if std::env::args_os().nth(1).is_some_and(|first| first == sandbox::CONFINED_COMMAND) {
+        sandbox::launch();
     }
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,

@@ -10,6 +10,7 @@ mod baselines;
 mod calibration;
 mod catalogue;
 mod clock;
+mod confinement;
 mod cost;
 #[cfg(feature = "judge-mutation")]
 mod cut_sets;

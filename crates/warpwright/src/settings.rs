@@ -30,7 +30,7 @@ use crate::settings::file::FileSettings;
 use crate::settings::model::ModelSetting;
 use crate::settings::run_file::{OperatorSection, RunFile};
 use crate::wiring::{LoadedTask, load_task};
-use crate::{embedded, environment, terminal};
+use crate::{confinement, embedded, environment, terminal};
 
 /// Attempts of each task when nobody says how many.
 const ATTEMPTS_PER_TASK: u32 = 10;
@@ -119,6 +119,11 @@ impl Places {
             text.parse::<DeviceSetting>().map_err(|why| bad_input(format!("judge.device: {why}")))
         });
         let of_file = of_file.transpose()?;
+        let required = file.judge.require_confinement.map(|level| {
+            let wrong = |why| bad_input(format!("judge.require_confinement: {why}"));
+            confinement::checked_level(level).map_err(wrong)
+        });
+        confinement::require(cli.require_confinement.or(required.transpose()?));
         let ledger = cli.ledger.clone().or_else(|| file.store.ledger.clone());
         let cache = cli.cache.clone().or_else(|| file.store.cache.clone());
         Ok(Self {

@@ -26,7 +26,7 @@ use crate::limits::{PROMPT_FILE_BYTES_MAX, TASK_FILE_BYTES_MAX, TASK_FILES_MAX};
 use crate::outcome::bad_input;
 use crate::settings::model::ModelSetting;
 use crate::settings::{EvaluatorSetting, OperatorSetting, Places, RunSettings};
-use crate::{embedded, environment, providers, terminal};
+use crate::{confinement, embedded, environment, providers, terminal};
 
 /// Who answers where kernels are a person's own.
 pub(crate) const A_PERSON: &str = "a person";
@@ -166,6 +166,7 @@ pub(crate) fn judge(
     toolchain: &Toolchain,
 ) -> anyhow::Result<Judge> {
     let simulator = || judge_for(toolchain, DeviceFacts::simulated_h200(), None);
+    confinement::tell(&simulator()?)?;
     let Some(sheets) = gpus::chosen(places, setting)? else { return simulator() };
     match gpus::measured(places, toolchain, sheets) {
         Ok(sheets) => gpus::judge_of(toolchain, sheets),
@@ -210,6 +211,7 @@ pub(crate) fn judge_for(
         gpus,
         policy: JudgePolicy::all(),
         baselines: environment::baselines(),
+        confinement: confinement::of_children(Some(toolchain))?,
     }))
 }
 

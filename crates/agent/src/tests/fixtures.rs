@@ -66,6 +66,7 @@ impl World {
             gpus: None,
             policy: judge::JudgePolicy::all(),
             baselines: judge::BaselineConfig::default(),
+            confinement: judge::ConfinementConfig::default(),
         }));
         let prompts = read_files("prompts", false).into_iter();
         let texts = prompts.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap()));

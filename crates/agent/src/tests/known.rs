@@ -25,6 +25,7 @@ fn report(note: &str) -> Report {
         gpu: None,
         promotion: None,
         ended: None,
+        confinement: None,
         notes: vec![note.to_owned()],
     }
 }

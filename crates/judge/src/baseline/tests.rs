@@ -52,7 +52,7 @@ impl World {
             ceilings: None,
         };
         let judge = Judge::new(JudgeConfig {
-            program: PathBuf::from("/nonexistent"),
+            program: launcher(folder.path()),
             toolchain: serde_json::Value::Null,
             toolchain_id: "none".to_owned(),
             device: facts,
@@ -65,6 +65,7 @@ impl World {
             }),
             baselines: BaselineConfig { python: Some(python), cache_folder: None },
             policy: crate::JudgePolicy::all(),
+            confinement: crate::ConfinementConfig::default(),
         });
         *crate::cases::lock(&judge.harness) = Some(sealed("harness", b"cubin").unwrap().into());
         let mut files = task_files(task);
@@ -120,6 +121,16 @@ fn task_files(task: &str) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// A Python that finds the made-up packages; it is given `-I -c PROGRAM`.
+/// In place of this program: starts the server without confining it, and says so.
+fn launcher(folder: &Path) -> PathBuf {
+    let path = folder.join("launcher");
+    let told = r#"{"confinement":{"set":"python","level":0,"layers":[]},"waits":false}"#;
+    let text = format!("#!/bin/sh\nprintf '{told}' >&4\nexec 4>&-\nshift 3\nexec \"$@\"\n");
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
 fn wrapper(folder: &Path, setting: &str) -> PathBuf {
     let python = find_python(None).unwrap();
     let path = folder.join("python");

@@ -126,6 +126,7 @@ mod tests {
             }),
             baselines: BaselineConfig::default(),
             policy: JudgePolicy::all(),
+            confinement: crate::ConfinementConfig::default(),
         })
     }
 

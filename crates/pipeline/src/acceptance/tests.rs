@@ -40,6 +40,7 @@ fn protocol() -> Protocol {
         scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
         weaknesses: Vec::new(),
         claimed_against: None,
+        confinement: Vec::new(),
     }
 }
 

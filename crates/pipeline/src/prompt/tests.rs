@@ -98,6 +98,7 @@ fn report(cases: Vec<CaseReport>, score: Score) -> Report {
         gpu: None,
         promotion: None,
         ended: None,
+        confinement: None,
     }
 }
 

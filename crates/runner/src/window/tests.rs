@@ -22,12 +22,12 @@ fn the_other_interpreter_of_windows_has_the_same_numbers() {
 #[test]
 fn only_who_is_listed_can_be_told_from_others() {
     let listed = [(7, 1), (8, 1)];
-    assert_eq!(foreign(Some(&listed), 7, true), Some(1));
-    assert_eq!(foreign(Some(&listed), 9, true), None);
-    assert_eq!(foreign(Some(&listed), 9, false), Some(2));
-    assert_eq!(foreign(Some(&[]), 9, true), None);
-    assert_eq!(foreign(Some(&[]), 9, false), Some(0));
-    assert_eq!(foreign(None, 7, false), None);
+    assert_eq!(foreign(Some(&listed), &[7], true), Some(1));
+    assert_eq!(foreign(Some(&listed), &[9], true), None);
+    assert_eq!(foreign(Some(&listed), &[9], false), Some(2));
+    assert_eq!(foreign(Some(&[]), &[9], true), None);
+    assert_eq!(foreign(Some(&[]), &[9], false), Some(0));
+    assert_eq!(foreign(None, &[7], false), None);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use pipeline::confinement::Confinement;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{
@@ -22,6 +23,7 @@ use crate::limits::{
     CANCEL_POLL_MS, REASON_CHARS_MAX, SERVER_ANSWER_BYTES_MAX, SERVER_ANSWER_WAIT,
 };
 use crate::spawn::{self, Running};
+use crate::watch;
 
 /// What a server says.
 #[derive(Debug, Deserialize)]
@@ -44,6 +46,8 @@ pub(super) struct Link {
     pub(super) process: Running,
     socket: OwnedFd,
     ready: String,
+    /// What holds it and its children.
+    confinement: Confinement,
     /// Its working directory; gone after it.
     _folder: TempDir,
 }
@@ -62,7 +66,9 @@ impl Link {
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(|error| SandboxError::system("make a socket", error))?;
         let process = spawn::start_server(spec, folder.path(), theirs)?;
-        let mut link = Link { process, socket, ready: String::new(), _folder: folder };
+        let confinement = Confinement::new(&spec.confinement.name, Vec::new());
+        let ready = String::new();
+        let mut link = Link { process, socket, ready, confinement, _folder: folder };
         let deadline = Instant::now() + spec.start_deadline;
         while !link.has_answer(Duration::from_millis(CANCEL_POLL_MS))? {
             if cancel.is_cancelled() {
@@ -76,12 +82,27 @@ impl Link {
         let why = match link.answer()? {
             Ok(Answer::Ready(value)) => {
                 link.ready = value.to_string();
+                link.hear(spec)?;
                 return Ok(Ok(link));
             }
             Ok(Answer::NotAvailable(why)) => why.chars().take(REASON_CHARS_MAX).collect(),
             Ok(_) | Err(Lost) => "it ended before it was ready".to_owned(),
         };
         Ok(Err(ChildOutcome::NotAvailable(why)))
+    }
+
+    /// What the process told before it became the server: nothing but that is in the pipe by now.
+    fn hear(&mut self, spec: &ServerSpec) -> Result<(), SandboxError> {
+        let mut text = Vec::new();
+        let told = watch::read_told(&mut self.process.told_pipe, &mut text, &spec.confinement)?;
+        let untold = || SandboxError::system("hear what holds the server", Errno::NODATA);
+        self.confinement = told.ok_or_else(untold)?.confinement;
+        Ok(())
+    }
+
+    /// What holds it.
+    pub(super) fn confinement(&self) -> &Confinement {
+        &self.confinement
     }
 
     /// What it said when it was ready, as JSON.

@@ -88,6 +88,23 @@ pub enum ProbeRequest {
     ScanForPattern { bytes: u64, harness: Slice },
     /// One test of the suite that every device must pass.
     Conformance { test: String, ptx: Slice, cubin: Slice },
+    /// Tries to reach what no child may.
+    Reach(ReachTargets),
+}
+
+/// What a child tries to reach, all of it the judge's own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReachTargets {
+    /// Its process.
+    pub process: u32,
+    /// Its home folder; none where it has none.
+    pub home: Option<String>,
+    /// Ports of this machine on which it listens.
+    pub tcp_port: u16,
+    pub udp_port: u16,
+    /// True to open a context first: where there is a driver, the attempts are made beside it.
+    pub with_context: bool,
 }
 
 /// What a probe saw.
@@ -105,4 +122,6 @@ pub enum ProbeReport {
     PatternFound(u64),
     /// `None` when it passed.
     Conformance(Option<String>),
+    /// What was tried, and what stopped it; `None` where nothing did.
+    Reached(Vec<(String, Option<String>)>),
 }

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sandbox::{CancelFlag, ChildOutcome, STDERR_BYTES_MAX, SandboxError, run_child};
-use sandbox::{ChildKind, ChildSpec, MESSAGE_BYTES_MAX};
+use sandbox::{ChildKind, ChildSpec, ConfinementSet, MESSAGE_BYTES_MAX};
 
-use crate::{PATIENCE, limits, path_variable, reported, run_script, run_script_with, script};
+use crate::{CHILD, PATIENCE, limits, path_variable, reported, run_script, run_script_with};
 
 #[test]
 fn exits_and_signals_are_told_apart() {
@@ -139,6 +140,7 @@ fn what_the_caller_does_wrong_is_an_error() {
         request: b"{}",
         bulk: &[],
         limits: &limits(PATIENCE),
+        confinement: &ConfinementSet::of_nothing(),
         keep_stderr: false,
         environment: &path_variable(),
         cancel: &CancelFlag::new(),
@@ -146,7 +148,7 @@ fn what_the_caller_does_wrong_is_an_error() {
     let error = run_child(&spec).unwrap_err();
     assert!(matches!(error, SandboxError::Start { .. }), "{error}");
     let long = vec![b' '; MESSAGE_BYTES_MAX + 1];
-    let hang = script("hang");
-    let error = run_child(&ChildSpec { program: &hang, request: &long, ..spec }).unwrap_err();
+    let child = Path::new(CHILD);
+    let error = run_child(&ChildSpec { program: child, request: &long, ..spec }).unwrap_err();
     assert!(matches!(error, SandboxError::TooLong { .. }), "{error}");
 }

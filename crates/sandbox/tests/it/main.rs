@@ -3,13 +3,19 @@
 
 mod concurrency;
 mod endings;
+mod escape;
 mod protocol;
 mod server;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandbox::{CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildRun, ChildSpec, run_child};
+use sandbox::{
+    CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildRun, ChildSpec, ConfinementSet,
+    run_child,
+};
+
+const CHILD: &str = env!("CARGO_BIN_EXE_sandbox-test-child");
 
 /// Long enough for a busy machine, short enough to notice a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,15 +42,18 @@ fn run_script_with(
     request: &[u8],
     cancel: &CancelFlag,
 ) -> ChildRun {
+    let mut environment = path_variable();
+    environment.push(("SCRIPT".to_owned(), script(name).to_str().unwrap().to_owned()));
     run_child(&ChildSpec {
-        program: &script(name),
+        program: Path::new(CHILD),
         watched_by: &[],
         kind: ChildKind::Build,
         request,
         bulk: &[],
         limits: &limits(deadline),
+        confinement: &ConfinementSet::of_nothing(),
         keep_stderr: true,
-        environment: &path_variable(),
+        environment: &environment,
         cancel,
     })
     .unwrap()

@@ -1,17 +1,17 @@
 //! The child's side of the protocol, with a program that uses it.
 
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pipeline::confinement::Layer;
 use sandbox::{
-    CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildRun, ChildSpec, Memfd, run_child,
+    CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildRun, ChildSpec, ConfinementSet, Memfd,
+    run_child,
 };
 use serde_json::{Value, json};
 
-use crate::{PATIENCE, limits, reported};
-
-const CHILD: &str = env!("CARGO_BIN_EXE_sandbox-test-child");
+use crate::{CHILD, PATIENCE, limits, reported};
 
 fn play(part: &str, bulk: &[&Memfd], limits: &ChildLimits) -> ChildRun {
     play_watched(part, bulk, limits, &[])
@@ -24,6 +24,13 @@ fn play_watched(
     watched_by: &[String],
 ) -> ChildRun {
     let bulk: Vec<_> = bulk.iter().map(|memory| memory.as_fd()).collect();
+    let set = if watched_by.is_empty() {
+        // To look around, and to write too long a file.
+        let open = [PathBuf::from("/proc"), PathBuf::from(".")];
+        ConfinementSet::of_child(ChildKind::Candidate, false).writing(open)
+    } else {
+        ConfinementSet::of_sanitizer().reading([CHILD.into()])
+    };
     run_child(&ChildSpec {
         program: Path::new(CHILD),
         watched_by,
@@ -31,6 +38,7 @@ fn play_watched(
         request: json!({ "part": part }).to_string().as_bytes(),
         bulk: &bulk,
         limits,
+        confinement: &set,
         keep_stderr: true,
         environment: &[("ONLY".to_owned(), "this".to_owned())],
         cancel: &CancelFlag::new(),
@@ -84,13 +92,20 @@ fn a_child_sees_nothing_that_it_was_not_given() {
     let seen: Value = serde_json::from_str(reported(&run)).unwrap();
     assert_eq!(seen["environment"], json!(["ONLY=this"]));
     assert_eq!(seen["descriptors"], json!([0, 1, 2, 3, 4, 5]));
-    assert_eq!(seen["arguments"], json!(["__child", "candidate"]));
+    let arguments = seen["arguments"].as_array().unwrap();
+    assert_eq!(arguments[..2], [json!("__child"), json!("candidate")]);
     assert_eq!(seen["folder_entries"], json!(0));
     assert_eq!(seen["no_new_privileges"], json!(true));
     let folder = seen["folder"].as_str().unwrap();
     assert!(!Path::new(folder).exists(), "{folder} is left behind");
-    let own_group = seen["process"] == seen["group"];
-    assert!(own_group, "{seen}");
+    let confinement = run.confinement.unwrap();
+    assert!(confinement.level >= 1 && confinement.set == "candidate", "{confinement}");
+    if confinement.has(Layer::Namespaces) {
+        // The first process in there leads its session, and reaps what is left behind.
+        assert_eq!((&seen["process"], &seen["group"]), (&json!(2), &json!(1)), "{seen}");
+    } else {
+        assert_eq!(seen["process"], seen["group"], "{seen}");
+    }
 }
 
 #[test]
@@ -143,6 +158,7 @@ fn a_request_of_another_form_is_refused() {
         request: br#"{"part": "sum", "more": 1}"#,
         bulk: &[],
         limits: &limits(Duration::from_secs(30)),
+        confinement: &ConfinementSet::of_child(ChildKind::Verify, false),
         keep_stderr: false,
         environment: &[],
         cancel: &CancelFlag::new(),

@@ -5,20 +5,29 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use sandbox::{CancelFlag, ChildOutcome, ChildRun, ForkServer, Memfd, ServerSpec, WindowCall};
+use sandbox::{
+    CancelFlag, ChildOutcome, ChildRun, ConfinementSet, ForkServer, Memfd, ServerSpec, WindowCall,
+};
 
-use crate::PATIENCE;
+use crate::{CHILD, PATIENCE};
 
 /// The interpreter itself, since wrappers of it need an environment.
 fn python() -> PathBuf {
-    let tell = ["-c", "import sys; print(sys.executable, end='')"];
-    let output = Command::new("python3").args(tell).output().unwrap();
+    told_by_python("sys.executable")
+}
+
+fn told_by_python(what: &str) -> PathBuf {
+    let tell = format!("import sys; print({what}, end='')");
+    let output = Command::new("python3").args(["-c", &tell]).output().unwrap();
     PathBuf::from(String::from_utf8(output.stdout).unwrap())
 }
 
 fn server(word: &str) -> ForkServer {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/server.py");
     ForkServer::new(ServerSpec {
+        launcher: PathBuf::from(CHILD),
+        confinement: ConfinementSet::of_python()
+            .reading([script.clone(), told_by_python("sys.base_prefix")]),
         program: python(),
         arguments: vec!["-I".to_owned(), script.to_str().unwrap().to_owned(), word.to_owned()],
         environment: Vec::new(),

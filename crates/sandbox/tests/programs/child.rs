@@ -1,11 +1,19 @@
 //! A child for the tests: its request names the part that it plays.
-#![allow(clippy::unwrap_used, reason = "a part that cannot go on panics, which is a crash")]
+#![allow(
+    clippy::unwrap_used,
+    unsafe_code,
+    reason = "a part that cannot go on panics, which is a crash; channels are borrowed by number"
+)]
 
+use std::ffi::OsStr;
 use std::fs;
-use std::process::ExitCode;
+use std::os::fd::BorrowedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use sandbox::inside::Inside;
-use sandbox::{EXIT_OUR_BUG, SandboxError};
+use sandbox::{CONFINED_COMMAND, EXIT_OUR_BUG, REPORT_FD, REQUEST_FD, SandboxError};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -15,12 +23,32 @@ struct Request {
     part: String,
 }
 
+/// Names a script that takes this program's place once it is confined.
+const SCRIPT: &str = "SCRIPT";
+
 fn main() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|word| word == CONFINED_COMMAND) {
+        sandbox::launch();
+    }
     let Ok(mut inside) = Inside::begin() else { return ExitCode::from(EXIT_OUR_BUG) };
+    if let Some(script) = std::env::var_os(SCRIPT) {
+        return become_script(&script);
+    }
     ExitCode::from(match inside.read_request::<Request>() {
         Ok(request) => play(&request.part, inside).unwrap(),
         Err(error) => inside.our_bug(&error.to_string()),
     })
+}
+
+/// Hands the channels on to a script.
+fn become_script(script: &OsStr) -> ExitCode {
+    for number in [REQUEST_FD, REPORT_FD] {
+        // SAFETY: the channels are open for as long as this process lives.
+        let fd = unsafe { BorrowedFd::borrow_raw(number) };
+        fcntl_setfd(fd, FdFlags::empty()).unwrap();
+    }
+    let error = Command::new(script).env_remove(SCRIPT).exec();
+    panic!("{error}");
 }
 
 fn play(part: &str, inside: Inside) -> Result<u8, SandboxError> {

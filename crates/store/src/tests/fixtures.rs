@@ -197,6 +197,7 @@ pub(super) fn report(load_sectors: f64) -> Report {
         gpu: None,
         promotion: None,
         ended: None,
+        confinement: None,
         score: Score::Estimated(Estimate::new(&counters, &device, [1, 2])),
     }
 }

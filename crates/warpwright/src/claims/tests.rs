@@ -48,6 +48,7 @@ fn protocol(baselines: Vec<BaselineId>) -> Protocol {
         scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
         weaknesses: Vec::new(),
         claimed_against: None,
+        confinement: Vec::new(),
     }
 }
 

@@ -1,7 +1,9 @@
 //! `doctor`: what works on this machine, each line found out by doing it.
 
+use std::sync::Arc;
+
 use device::toolchain;
-use judge::CancelFlag;
+use judge::{CancelFlag, Judge, Reached};
 use llm::{Llm, LlmError, Reply, Request, complete};
 use pipeline::attempt::Mode;
 use pipeline::device_facts::DeviceFacts;
@@ -9,6 +11,7 @@ use pipeline::hardware::HardwareSheet;
 use pipeline::price::Price;
 use pipeline::prompt::{Message, MessageRole, Prompt};
 use pipeline::reply::fences;
+use sandbox::ChildKind;
 use store::Store;
 
 use crate::commands::status::dollars;
@@ -84,7 +87,10 @@ pub(crate) async fn perform(places: &Places) -> anyhow::Result<Outcome> {
     let named = compiler.as_ref().map(|t| format!("NVRTC {} ({})", t.version, t.id));
     findings.report("CUDA compiler", named);
     match &compiler {
-        Ok(found) => findings.report("compile and simulate in children", golden(found, None).await),
+        Ok(found) => {
+            findings.report("compile and simulate in children", golden(found, None).await);
+            confinement_findings(found, None, &mut findings).await;
+        }
         Err(_) => findings.remark("compile and simulate in children", "needs the compiler"),
     }
     findings.report("ledger", ledger(places).await);
@@ -157,8 +163,57 @@ async fn gpu_findings(
         );
     }
     if let Some(compiler) = compiler {
-        let checked = golden(compiler, Some(sheets)).await;
+        let checked = golden(compiler, Some(sheets.clone())).await;
         findings.report("compile and run on the GPU in children", checked);
+        confinement_findings(compiler, Some(sheets), findings).await;
+    }
+}
+
+/// What holds real children, and whether they get at what is not theirs.
+async fn confinement_findings(
+    found: &toolchain::Toolchain,
+    gpus: Option<Vec<HardwareSheet>>,
+    findings: &mut Findings,
+) {
+    let kinds: &[(ChildKind, &'static str)] = match gpus {
+        None => &[
+            (ChildKind::Build, "confinement of the compiler"),
+            (ChildKind::Candidate, "confinement of kernels on the simulator"),
+        ],
+        Some(_) => &[(ChildKind::Candidate, "confinement of kernels on the GPU")],
+    };
+    let judge = match judge_of(found, gpus) {
+        Ok(judge) => Arc::new(judge),
+        Err(error) => return findings.bad("confinement", &error.to_string()),
+    };
+    for (kind, what) in kinds {
+        let (judge, kind) = (Arc::clone(&judge), *kind);
+        let tried = tokio::task::spawn_blocking(move || judge.reach(kind, &CancelFlag::default()));
+        match tried.await {
+            Ok(Ok(reached)) => say_reached(findings, what, &reached),
+            Ok(Err(error)) => findings.bad(what, &error.to_string()),
+            Err(error) => findings.bad(what, &error.to_string()),
+        }
+    }
+}
+
+fn say_reached(findings: &mut Findings, what: &'static str, reached: &Reached) {
+    let (held, open) = (&reached.confinement, reached.open());
+    let tries = reached.attempts.len();
+    if open.is_empty() {
+        findings.good(what, &format!("{held}; {tries} attempts to get out failed"));
+    } else {
+        findings.remark(what, &format!("{held}; a child can {}", open.join(", ")));
+    }
+}
+
+fn judge_of(
+    found: &toolchain::Toolchain,
+    gpus: Option<Vec<HardwareSheet>>,
+) -> anyhow::Result<Judge> {
+    match gpus {
+        None => wiring::judge_for(found, DeviceFacts::simulated_h200(), None),
+        Some(sheets) => gpus::judge_of(found, sheets),
     }
 }
 
@@ -167,11 +222,7 @@ async fn golden(
     found: &toolchain::Toolchain,
     gpus: Option<Vec<HardwareSheet>>,
 ) -> Result<String, String> {
-    let judge = match gpus {
-        None => wiring::judge_for(found, DeviceFacts::simulated_h200(), None),
-        Some(sheets) => gpus::judge_of(found, sheets),
-    };
-    let judge = judge.map_err(|error| error.to_string())?;
+    let judge = judge_of(found, gpus).map_err(|error| error.to_string())?;
     let loaded = wiring::load_task(embedded::DEMO_TASK).map_err(|error| error.to_string())?;
     let checked = tokio::task::spawn_blocking(move || {
         judge.check_golden(&loaded.task, &CancelFlag::default())

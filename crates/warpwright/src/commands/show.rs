@@ -270,8 +270,18 @@ fn quoted_line(source: &str, number: usize) -> Option<String> {
     Some(format!("{number:>5} | {line}"))
 }
 
-/// The card, its state, and how the parts of the evaluation took their time.
+/// What held the candidate's processes.
+fn show_confinement(closed: &Attempt) {
+    let held = closed.report.as_ref().and_then(|report| report.confinement.as_ref());
+    if let Some(held) = held {
+        section("confinement", &held.to_string());
+    }
+}
+
+/// What held the children, the card and its state, and how the parts of the evaluation took their
+/// time.
 fn show_gpu(closed: &Attempt) {
+    show_confinement(closed);
     let Some(gpu) = closed.report.as_ref().and_then(|report| report.gpu.as_ref()) else { return };
     let mut lines = vec![format!("{}, driver {}", gpu.uuid, gpu.driver)];
     for (when, state) in [("before", &gpu.before), ("after", &gpu.after)] {

@@ -32,7 +32,7 @@ const H200_TOLERANCE: f64 = 0.15;
 /// Without graphs, trying more kernels must not lose more than this.
 const AUTOTUNE_LOSS_MAX: f64 = 1.1;
 /// What one window may take, compiling included.
-const DEADLINE: Duration = Duration::from_secs(300);
+pub(super) const DEADLINE: Duration = Duration::from_secs(300);
 
 /// The same work through the runner and through Python.
 pub(super) fn protocol(bench: &mut Bench<'_>) -> anyhow::Result<()> {
@@ -213,7 +213,7 @@ fn call<'a>(
     Ok(BaselineCall { task, case, baseline, master, deadline: DEADLINE })
 }
 
-fn versions(times: &BaselineTimes) -> String {
+pub(super) fn versions(times: &BaselineTimes) -> String {
     let each = times.versions.iter().map(|(name, version)| format!("{name} {version}"));
     each.collect::<Vec<_>>().join(", ")
 }

@@ -3,8 +3,8 @@
 #[cfg(feature = "judge-mutation")]
 use super::cut_sets;
 use super::{
-    Bench, baselines, calibration, catalogue, clock, cost, devices, hostile, kernels, loops,
-    memory, null, sanitizer,
+    Bench, baselines, calibration, catalogue, clock, confinement, cost, devices, hostile, kernels,
+    loops, memory, null, sanitizer,
 };
 
 /// A part of the self-test.
@@ -56,6 +56,13 @@ pub(crate) const PARTS: &[Part] = &[
         simulated: true,
         any_card: true,
         run: cut_sets::run,
+    },
+    Part {
+        name: "confinement",
+        about: "what children reach and what holding them costs; on a GPU each level and each tool",
+        simulated: true,
+        any_card: false,
+        run: confinement::run,
     },
     Part {
         name: "kernels",

@@ -66,6 +66,7 @@ pub(crate) struct JudgeSection {
     pub(crate) device: Option<String>,
     pub(crate) evaluator: Option<String>,
     pub(crate) toolchain: Option<String>,
+    pub(crate) require_confinement: Option<u8>,
 }
 
 /// Where things are kept.

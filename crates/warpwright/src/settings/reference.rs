@@ -288,6 +288,13 @@ const SECTIONS: &[Section] = &[
                 "`--toolchain`, WARPWRIGHT_TOOLCHAIN",
                 "The CUDA compiler: pinned, any version that is found, or a folder",
             ),
+            setting(
+                "require_confinement",
+                "3",
+                "0",
+                "`--require-confinement`, WARPWRIGHT_REQUIRE_CONFINEMENT",
+                "Judge nothing where children are confined by less than this level, 0 to 4",
+            ),
         ],
         active: false,
     },
@@ -354,9 +361,10 @@ pub(crate) fn markdown() -> String {
              run; keys never are. This page is `warpwright init --reference`."
         ),
         String::new(),
-        "One thing is set by a variable alone: WARPWRIGHT_PYTHON names the Python whose PyTorch \
+        "Two things are set by a variable alone: WARPWRIGHT_PYTHON names the Python whose PyTorch \
          kernels are compared with, and so which [baselines](tasks.md) there are (default: \
-         `python3` on the path)."
+         `python3` on the path); WARPWRIGHT_CONFINEMENT leaves out the layers of \
+         [confinement](security.md) above a level (default: 4, none is left out)."
             .to_owned(),
     ];
     let mut header = None;

@@ -40,6 +40,7 @@ fn protocol() -> Protocol {
         scope: Scope { domain: Vec::new(), hidden_shapes: 6, left_out: Vec::new() },
         weaknesses: vec![WEAKNESS.to_owned()],
         claimed_against: None,
+        confinement: Vec::new(),
     }
 }
 
@@ -104,10 +105,8 @@ fn entry(step: &Step, suspicion: Option<Suspicion>) -> Option<Entry> {
 /// A program whose ledger holds one correct kernel.
 fn with_kernel() -> Program {
     let program = Program::new();
-    let reply = demo_replies().pop().unwrap();
-    let path = program.path("good.md");
-    std::fs::write(&path, reply).unwrap();
-    let path = path.display().to_string();
+    let path = program.path("good.md").display().to_string();
+    std::fs::write(&path, demo_replies().pop().unwrap()).unwrap();
     let ended = program.call(&["evaluate", "softmax_rows", &path, "--seed", SEED]);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     program

@@ -6,6 +6,7 @@ mod catalogue;
 mod claims;
 mod compile_attacks;
 mod config;
+mod confinement;
 mod crashes;
 mod cut_sets;
 mod demo;

@@ -22,6 +22,8 @@ pub(crate) fn judge_with(policy: judge::JudgePolicy) -> Judge {
     let found = toolchain::find(&Choice::Pinned, &cache())
         .or_else(|_| toolchain::install(&cache(), &mut |_| {}))
         .unwrap();
+    let files = [&found.nvrtc, &found.builtins].into_iter().filter_map(|path| path.parent());
+    let folders = files.chain(found.include_dirs.iter().map(PathBuf::as_path));
     Judge::new(JudgeConfig {
         program: PathBuf::from(env!("CARGO_BIN_EXE_warpwright")),
         toolchain: serde_json::to_value(&found).unwrap(),
@@ -30,6 +32,10 @@ pub(crate) fn judge_with(policy: judge::JudgePolicy) -> Judge {
         gpus: None,
         policy,
         baselines: judge::BaselineConfig::default(),
+        confinement: judge::ConfinementConfig {
+            toolchain_folders: folders.map(Path::to_owned).collect(),
+            ..judge::ConfinementConfig::default()
+        },
     })
 }
 

@@ -1,0 +1,110 @@
+//! Confinement of a child: which layers hold it, and how each is applied.
+//!
+//! [`set`] is the policy and nothing but data: what is wanted for each kind of child and for each
+//! named tool. The parent chooses a set and sends it on the command line; the child applies it as
+//! the first thing that it does, while it has one thread and has read no request, and tells the
+//! parent what holds before foreign code runs. Start at [`enter`]; every layer has a file.
+
+mod calls;
+mod cgroup;
+mod identity;
+mod landlock;
+mod namespaces;
+mod rlimits;
+mod seccomp;
+pub(crate) mod set;
+mod shape;
+
+use std::path::PathBuf;
+
+use pipeline::confinement::{Confinement, Layer, LayerState};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use cgroup::Group;
+pub(crate) use namespaces::outer_process_id;
+pub(crate) use shape::mirror;
+
+use crate::child::ChildLimits;
+use crate::error::SandboxError;
+use set::ConfinementSet;
+
+/// What the parent tells a child on its command line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Setup {
+    pub(crate) set: ConfinementSet,
+    /// `None` for a server, whose windows have a deadline each and take what they need.
+    pub(crate) limits: Option<ChildLimits>,
+    /// Where the child tells what holds it.
+    pub(crate) told_fd: i32,
+    /// The group that it joins, or why there is none.
+    pub(crate) cgroup: Result<PathBuf, String>,
+}
+
+/// What a child tells before it reads its request.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Told {
+    pub(crate) confinement: Confinement,
+    /// True where the process that the parent started only waits for the first one of a namespace,
+    /// and ends when everything in there has ended.
+    pub(crate) waits: bool,
+}
+
+/// Applies the layers of a set. It returns in the process that is confined, which may be a
+/// grandchild of the one that called; that one stays behind, waits, and ends as it ends.
+///
+/// # Errors
+///
+/// What must not fail does: a limit, or the end with the parent. A layer that is not to be had is
+/// no error: the record says so.
+pub(crate) fn enter(setup: &Setup) -> Result<Told, SandboxError> {
+    let set = &setup.set;
+    let wants = |layer: Layer| set.layers.contains(&layer);
+    let started_by = rustix::process::geteuid();
+    let mut states = Vec::new();
+    if wants(Layer::Cgroup) {
+        states.push((Layer::Cgroup, cgroup::join(setup.cgroup.as_ref())));
+    }
+    // Processes are counted by user, so that limit waits until this is no longer root.
+    if let (true, Some(limits)) = (wants(Layer::Rlimits), &setup.limits) {
+        rlimits::of_resources(limits)?;
+    }
+    if wants(Layer::Identity) {
+        states.push((Layer::Identity, identity::take_own_user(set)));
+    }
+    let mut waits = false;
+    if wants(Layer::Namespaces) {
+        let entered = namespaces::enter(set)?;
+        waits = entered.waits;
+        states.push((Layer::Namespaces, entered.state));
+    }
+    if wants(Layer::Rlimits) {
+        let in_own_world = states.iter().any(|(layer, state)| {
+            *layer == Layer::Namespaces && matches!(state, LayerState::Enforced(_))
+        });
+        let own_user = in_own_world || rustix::process::geteuid() != started_by;
+        let limits = setup.limits.as_ref();
+        states.push((Layer::Rlimits, rlimits::of_processes(set, limits, own_user)?));
+    }
+    if wants(Layer::Identity) && !set.keeps_capabilities {
+        identity::drop_capabilities()?;
+    }
+    let failed = |error| SandboxError::system("confine the child", error);
+    rustix::thread::set_no_new_privs(true).map_err(failed)?;
+    shape::end_with_parent(waits)?;
+    if wants(Layer::Landlock) {
+        states.push((Layer::Landlock, landlock::restrict(set)));
+    }
+    if wants(Layer::Seccomp) {
+        states.push((Layer::Seccomp, seccomp::filter(set.calls)));
+    }
+    let own = "own session, given descriptors and environment, no new privileges".to_owned();
+    states.push((Layer::Process, LayerState::Enforced(own)));
+    Ok(Told { confinement: Confinement::new(&set.name, states), waits })
+}
+
+/// A layer that is not to be had, in words.
+fn not_available(why: impl std::fmt::Display) -> LayerState {
+    LayerState::NotAvailable(why.to_string())
+}

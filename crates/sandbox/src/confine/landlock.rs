@@ -1,0 +1,64 @@
+//! Landlock: which files a child may open, no TCP, no signals and abstract sockets to others.
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    path_beneath_rules,
+};
+use pipeline::confinement::LayerState;
+
+use super::not_available;
+use super::set::{Calls, ConfinementSet};
+
+/// The newest rules that are asked for; older kernels enforce what they know.
+const NEWEST: ABI = ABI::V9;
+/// The oldest that counts as enforced: signals and abstract sockets have a scope from here on.
+const OLDEST: i32 = 6;
+
+/// Restricts this process to the files of the set.
+pub(super) fn restrict(set: &ConfinementSet) -> LayerState {
+    match restrict_to(set) {
+        Ok(status) => state_of(&status, handles_tcp(set)),
+        Err(error) => not_available(error),
+    }
+}
+
+fn restrict_to(set: &ConfinementSet) -> Result<RestrictionStatus, RulesetError> {
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?;
+    if handles_tcp(set) {
+        rules = rules.handle_access(AccessNet::from_all(NEWEST))?;
+    }
+    rules
+        .create()?
+        .add_rules(path_beneath_rules(&set.readable, AccessFs::from_read(NEWEST)))?
+        .add_rules(path_beneath_rules(&set.writable, AccessFs::from_all(NEWEST)))?
+        .restrict_self()
+}
+
+/// Tools talk to the process that they watch over the loopback interface.
+fn handles_tcp(set: &ConfinementSet) -> bool {
+    set.calls != Calls::Watching
+}
+
+fn state_of(status: &RestrictionStatus, handles_tcp: bool) -> LayerState {
+    let abi = match status.landlock {
+        LandlockStatus::NotEnabled => return not_available("the kernel has it switched off"),
+        LandlockStatus::NotImplemented => return not_available("the kernel has none"),
+        LandlockStatus::Available { effective_abi, kernel_abi } => {
+            kernel_abi.unwrap_or(effective_abi as i32)
+        }
+    };
+    match status.ruleset {
+        RulesetStatus::NotEnforced => not_available("nothing of it was enforced"),
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced if abi < OLDEST => {
+            not_available(format!("ABI {abi} has rules for files, but no scopes; {OLDEST} has"))
+        }
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
+            let tcp = if handles_tcp { ", TCP" } else { "" };
+            LayerState::Enforced(format!("files{tcp}, signals, abstract sockets; ABI {abi}"))
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A world of a child's own: users, mounts, processes, network, names and shared memory.
+
+use std::fs;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pipeline::confinement::LayerState;
+use rustix::fs::CWD;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+};
+use rustix::thread::UnshareFlags;
+
+use super::set::{ConfinementSet, Namespace};
+use super::{identity, not_available, shape};
+use crate::error::SandboxError;
+use crate::limits::{WORK_FOLDER_BYTES_MAX, WORK_FOLDER_FILES_MAX};
+use crate::system;
+
+/// What the machine is called in there.
+const HOST_NAME: &[u8] = b"warpwright";
+/// A folder of `/proc` where a file system may be mounted without hiding anything.
+const HARMLESS_MOUNT: &str = "/proc/sys/fs/binfmt_misc";
+
+/// The number of this process where it is not in a namespace of its own; 0 where it is.
+static OUTER_NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// What came of it.
+pub(super) struct Entered {
+    pub(super) state: LayerState,
+    /// True in a process of a new namespace; the one that entered waits for it outside.
+    pub(super) waits: bool,
+}
+
+/// The number by which the rest of the machine knows this process.
+pub(crate) fn outer_process_id() -> u32 {
+    match OUTER_NUMBER.load(Ordering::Relaxed) {
+        0 => std::process::id(),
+        number => number,
+    }
+}
+
+/// Enters the namespaces of the set. Where there is one for processes, it returns in a grandchild.
+pub(super) fn enter(set: &ConfinementSet) -> Result<Entered, SandboxError> {
+    let mut wanted = set.namespaces.clone();
+    let mut lacks = Vec::new();
+    if wanted.contains(&Namespace::Pid)
+        && let Some(place) = masked_part()
+    {
+        lacks.push(format!("no fresh /proc, since {place} is masked here"));
+        wanted.retain(|namespace| *namespace != Namespace::Pid);
+    }
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    if let Err(error) = unshare(&wanted) {
+        let state = not_available(format!("the kernel refuses them: {error}"));
+        return Ok(Entered { state, waits: false });
+    }
+    let mut done = |what: &str, result: io::Result<()>| {
+        if let Err(error) = result {
+            lacks.push(format!("{what}: {error}"));
+        }
+    };
+    if wanted.contains(&Namespace::User) {
+        done("its user", map_user(user.as_raw(), group.as_raw()));
+    }
+    let waits = wanted.contains(&Namespace::Pid);
+    if waits {
+        shape::fork_worker()?;
+        OUTER_NUMBER.store(own_number().unwrap_or(0), Ordering::Relaxed);
+    }
+    if wanted.contains(&Namespace::Mount) {
+        done("mounts", mount_own(waits));
+    }
+    if wanted.contains(&Namespace::Uts) {
+        done("its name", rustix::system::sethostname(HOST_NAME).map_err(io::Error::from));
+    }
+    if wanted.contains(&Namespace::Loopback) {
+        done("its loopback interface", system::bring_loopback_up());
+    }
+    let state = match lacks.as_slice() {
+        [] => LayerState::Enforced(names(&wanted)),
+        _ => not_available(format!("{}; the rest holds: {}", lacks.join("; "), names(&wanted))),
+    };
+    Ok(Entered { state, waits })
+}
+
+fn names(namespaces: &[Namespace]) -> String {
+    let name = |namespace: &Namespace| match namespace {
+        Namespace::User => "user",
+        Namespace::Mount => "mount",
+        Namespace::Pid => "pid",
+        Namespace::Ipc => "ipc",
+        Namespace::Uts => "uts",
+        Namespace::Network => "net",
+        Namespace::Loopback => "net with loopback",
+    };
+    namespaces.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn unshare(wanted: &[Namespace]) -> io::Result<()> {
+    let flag = |namespace: &Namespace| match namespace {
+        Namespace::User => UnshareFlags::NEWUSER,
+        Namespace::Mount => UnshareFlags::NEWNS,
+        Namespace::Pid => UnshareFlags::NEWPID,
+        Namespace::Ipc => UnshareFlags::NEWIPC,
+        Namespace::Uts => UnshareFlags::NEWUTS,
+        Namespace::Network | Namespace::Loopback => UnshareFlags::NEWNET,
+    };
+    let flags = wanted.iter().map(flag).fold(UnshareFlags::empty(), |all, one| all | one);
+    system::unshare(flags)
+}
+
+/// The same user inside as outside, and nobody else.
+fn map_user(user: u32, group: u32) -> io::Result<()> {
+    identity::own_proc_files()?;
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))
+}
+
+/// A part of `/proc` over which something is mounted: then the kernel allows no fresh one.
+fn masked_part() -> Option<String> {
+    let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mut places = text.lines().filter_map(|line| line.split(' ').nth(4));
+    let masked = places.find(|it| it.starts_with("/proc/") && !it.starts_with(HARMLESS_MOUNT));
+    masked.map(str::to_owned)
+}
+
+/// This process's number as the mounted `/proc` has it.
+fn own_number() -> Option<u32> {
+    fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
+}
+
+/// Mounts what only this child sees: the processes of its namespace, and its working directory in
+/// memory, with a size. Nothing that it mounts is seen outside.
+fn mount_own(with_processes: bool) -> io::Result<()> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private)?;
+    if with_processes {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        rustix::mount::mount("proc", "/proc", "proc", flags, None)?;
+    }
+    let folder = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in [
+        ("size", WORK_FOLDER_BYTES_MAX.to_string()),
+        ("nr_inodes", WORK_FOLDER_FILES_MAX.to_string()),
+        ("mode", "0700".to_owned()),
+    ] {
+        rustix::mount::fsconfig_set_string(&folder, key, value)?;
+    }
+    rustix::mount::fsconfig_create(&folder)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let mounted = rustix::mount::fsmount(&folder, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(&mounted, "", CWD, ".", whole)?;
+    Ok(rustix::process::fchdir(&mounted)?)
+}

@@ -1,0 +1,234 @@
+//! A child that tries to get out: each attempt is made for real, and what came of it is reported.
+#![allow(
+    clippy::unwrap_used,
+    unsafe_code,
+    reason = "a part that cannot go on panics, which is a crash; attempts are system calls"
+)]
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use sandbox::EXIT_OUR_BUG;
+use sandbox::inside::Inside;
+use serde::Deserialize;
+
+/// What the test has laid out to be reached.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Targets {
+    /// `all`, or what takes a child of its own.
+    part: String,
+    /// A file that everybody may read, as a ledger is, and one that only its owner may.
+    open_file: String,
+    private_file: String,
+    /// A process that sleeps.
+    victim: i32,
+    tcp_port: u16,
+    udp_port: u16,
+    abstract_name: String,
+    socket_path: String,
+    shared_memory: i32,
+}
+
+type Attempt = fn(&Targets) -> io::Result<()>;
+
+const ATTEMPTS: &[(&str, Attempt)] = &[
+    ("ledger", |targets| File::open(&targets.open_file).map(drop)),
+    ("home", |targets| File::open(&targets.private_file).map(drop)),
+    ("shadow", |_| File::open("/etc/shadow").map(drop)),
+    ("device", |_| File::open("/dev/full").map(drop)),
+    ("environment", |targets| fs::read(format!("/proc/{}/environ", targets.victim)).map(drop)),
+    ("memory_file", |targets| File::open(format!("/proc/{}/mem", targets.victim)).map(drop)),
+    ("memory_call", read_memory),
+    ("ptrace", trace),
+    ("signal", |targets| {
+        done(call(libc::SYS_kill, [number(targets.victim), number(libc::SIGCONT), 0, 0]))
+    }),
+    ("tcp", |targets| TcpStream::connect(("127.0.0.1", targets.tcp_port)).map(drop)),
+    ("udp", |targets| {
+        UdpSocket::bind("0.0.0.0:0")?.send_to(b"out", ("127.0.0.1", targets.udp_port)).map(drop)
+    }),
+    ("abstract_socket", |targets| {
+        let address = SocketAddr::from_abstract_name(&targets.abstract_name)?;
+        UnixStream::connect_addr(&address).map(drop)
+    }),
+    ("named_socket", |targets| UnixStream::connect(&targets.socket_path).map(drop)),
+    ("packet_socket", |_| {
+        let words = [libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE, 0];
+        opened(call(libc::SYS_socket, words.map(number)))
+    }),
+    ("shared_memory", |targets| {
+        done(call(libc::SYS_shmat, [number(targets.shared_memory), 0, 0, 0]))
+    }),
+    ("fork_bomb", fork_bomb),
+    ("program", |_| reached(call(libc::SYS_execve, [0, 0, 0, 0]), libc::EFAULT)),
+    ("memory", fill_memory),
+    ("large_file", |_| {
+        // SAFETY: a signal that is ignored runs no code.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        let mut file = File::create("large")?;
+        (0..4).try_for_each(|_| file.write_all(&[1; 1 << 20]))
+    }),
+    ("many_files", |_| (0..1200).try_for_each(|i| File::create(format!("f{i}")).map(drop))),
+    ("other_user", |_| done(call(libc::SYS_setresuid, [0; 4]))),
+    ("mount", |_| {
+        let name = CString::new("tmpfs").unwrap();
+        opened(call(libc::SYS_fsopen, [name.as_ptr().addr(), 0, 0, 0]))
+    }),
+    ("module", |_| reached(call(libc::SYS_delete_module, [0, 0, 0, 0]), libc::EFAULT)),
+    ("keys", |_| {
+        let spec = (-3_isize).cast_unsigned();
+        done(call(libc::SYS_keyctl, [0, spec, 1, 0]))
+    }),
+    ("bpf", |_| reached(call(libc::SYS_bpf, [usize::MAX >> 33, 0, 0, 0]), libc::EINVAL)),
+    ("io_uring", |_| reached(call(libc::SYS_io_uring_setup, [1, 0, 0, 0]), libc::EFAULT)),
+    ("performance", |_| reached(call(libc::SYS_perf_event_open, [0, 0, 0, 0]), libc::EFAULT)),
+    ("page_faults", |_| opened(call(libc::SYS_userfaultfd, [1, 0, 0, 0]))),
+    // The last one: from then on this is in another world.
+    ("namespace", |_| done(call(libc::SYS_unshare, [number(libc::CLONE_NEWUSER), 0, 0, 0]))),
+];
+
+fn main() -> ExitCode {
+    let Ok(mut inside) = Inside::begin() else { return ExitCode::from(EXIT_OUR_BUG) };
+    let targets: Targets = inside.read_request().unwrap();
+    let code = match targets.part.as_str() {
+        "daemon" => daemon(inside),
+        "make_memory" => {
+            let made = call(libc::SYS_shmget, [number(libc::IPC_PRIVATE), 4096, 0o666, 0]);
+            inside.write_report(&made).unwrap()
+        }
+        "drop_memory" => {
+            let words = [targets.shared_memory, libc::IPC_RMID, 0, 0];
+            let dropped = call(libc::SYS_shmctl, words.map(number));
+            inside.write_report(&dropped).unwrap()
+        }
+        "fill" => {
+            // Files that are short enough each.
+            let write = |i: usize| fs::write(format!("part{i}"), vec![1; 1 << 20]);
+            let written = (0..80).map_while(|i| write(i).ok()).count();
+            inside.write_report(&written).unwrap()
+        }
+        _ => {
+            let outcomes: BTreeMap<_, _> =
+                ATTEMPTS.iter().map(|(name, attempt)| (name, outcome(attempt(&targets)))).collect();
+            inside.write_report(&outcomes).unwrap()
+        }
+    };
+    ExitCode::from(code)
+}
+
+/// 0 where it worked.
+fn outcome(result: io::Result<()>) -> i32 {
+    result.map_or_else(|error| error.raw_os_error().unwrap_or(-1), |()| 0)
+}
+
+fn done(result: i64) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn opened(fd: i64) -> io::Result<()> {
+    done(fd)?;
+    done(call(libc::SYS_close, [fd as usize, 0, 0, 0]))
+}
+
+/// A call with arguments that make no sense is there when the kernel says so.
+fn reached(result: i64, sign: i32) -> io::Result<()> {
+    match done(result) {
+        Err(error) if error.raw_os_error() == Some(sign) => Ok(()),
+        other => other,
+    }
+}
+
+fn number(word: i32) -> usize {
+    word.unsigned_abs() as usize
+}
+
+fn call(number: libc::c_long, [a, b, c, d]: [usize; 4]) -> i64 {
+    // SAFETY: no attempt hands memory of this process to the kernel for writing, but for its own
+    // words, which live until the call is over.
+    unsafe { libc::syscall(number, a, b, c, d, 0) }
+}
+
+/// Forks; 0 in the new process.
+fn fork() -> i32 {
+    // SAFETY: this process has one thread.
+    unsafe { libc::fork() }
+}
+
+fn read_memory(targets: &Targets) -> io::Result<()> {
+    let mut byte = 0_u8;
+    let local = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    // Nothing is mapped there, which is only found out by who may look.
+    let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(8), iov_len: 1 };
+    // SAFETY: both lists have one entry, and the byte of the first is ours.
+    let read = unsafe { libc::process_vm_readv(targets.victim, &local, 1, &remote, 1, 0) };
+    reached(read as i64, libc::EFAULT)
+}
+
+fn trace(targets: &Targets) -> io::Result<()> {
+    let victim = number(targets.victim);
+    let trace = |what: libc::c_uint| call(libc::SYS_ptrace, [what as usize, victim, 0, 0]);
+    done(trace(libc::PTRACE_SEIZE))?;
+    trace(libc::PTRACE_INTERRUPT);
+    call(libc::SYS_wait4, [victim, 0, number(libc::__WALL), 0]);
+    done(trace(libc::PTRACE_DETACH))
+}
+
+/// More processes than the limit of the test allows.
+fn fork_bomb(_: &Targets) -> io::Result<()> {
+    let mut children = Vec::new();
+    let mut result = Ok(());
+    for _ in 0..40 {
+        match fork() {
+            -1 => {
+                result = Err(io::Error::last_os_error());
+                break;
+            }
+            0 => loop {
+                std::thread::sleep(Duration::from_secs(1));
+            },
+            child => children.push(child),
+        }
+    }
+    for child in children {
+        call(libc::SYS_kill, [number(child), number(libc::SIGKILL), 0, 0]);
+        call(libc::SYS_wait4, [number(child), 0, 0, 0]);
+    }
+    result
+}
+
+/// More memory than the limit of the test allows.
+fn fill_memory(_: &Targets) -> io::Result<()> {
+    const BYTES: usize = 256 << 20;
+    let mut memory = Vec::<u8>::new();
+    memory.try_reserve_exact(BYTES).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))
+}
+
+/// Leaves a process behind that has left the group and counts in shared memory for seconds.
+fn daemon(inside: Inside) -> u8 {
+    let mut memory = inside.bulk(0).unwrap();
+    match fork() {
+        -1 => return inside.write_report(&outcome(done(-1))).unwrap(),
+        0 => {
+            let own_session = call(libc::SYS_setsid, [0; 4]);
+            let mut map = memory.map_mut().unwrap();
+            map[1] = u8::from(own_session > 0);
+            // It ends by itself in the end, where nothing ends it.
+            for _ in 0..3000 {
+                map[0] = map[0].wrapping_add(1);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            return 0;
+        }
+        _ => {}
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    inside.write_report(&0).unwrap()
+}
