@@ -5,6 +5,7 @@ mod claiming;
 mod dying;
 mod fixtures;
 mod opening;
+mod private;
 mod round_trip;
 mod running;
 mod stepping;
