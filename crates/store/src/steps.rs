@@ -42,7 +42,7 @@ impl Store {
         target: CallTarget<'_>,
     ) -> Result<AttemptRow> {
         let mut work = self.write().await?;
-        refuse_repeated(&mut work, run, task, ask.seq).await?;
+        attempt::refuse_repeated(&mut work, run, task, ask.seq).await?;
         let id = work.new_attempt_id();
         let prompt_hash = prompt.hash();
         let new = NewAttempt { id: &id, run, task, ask, prompt_hash: &prompt_hash };
@@ -369,17 +369,6 @@ impl Step {
         attempt::set_state(&mut work, &self.bare.id, State::Asked).await?;
         self.append(&mut work, &format!("call_{}", ended.name()), body).await?;
         store.commit_step(work, ended, self.bare.ask.seq).await
-    }
-}
-
-async fn refuse_repeated(work: &mut Work, run: &RunId, task: &Digest, seq: u32) -> Result<()> {
-    match attempt::id_of_seq(work.connection(), run, task, seq).await {
-        Err(StoreError::UnknownAttempt { .. }) => Ok(()),
-        Err(other) => Err(other),
-        Ok(id) => {
-            let found = attempt::get(work.connection(), &id).await?.state.name().to_owned();
-            Err(StoreError::WrongState { seq, action: "opened", found })
-        }
     }
 }
 

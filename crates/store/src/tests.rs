@@ -1,5 +1,6 @@
 //! The ledger as a whole, on files in temporary folders.
 
+mod approving;
 mod chain;
 mod claiming;
 mod dying;

@@ -10,7 +10,7 @@ use pipeline::scrub::{Private, Scrubber};
 use pipeline::verdict::{Reason, Verdict};
 
 use super::fixtures::{Ledger, reply, report};
-use crate::{CallFailure, NewBuild, NewCandidate, NewJudgement, RunState};
+use crate::{AttemptId, CallFailure, NewBuild, NewCandidate, NewJudgement, RunState, Store};
 
 const KEY: &str = "9a8b7c6d-secret-0123456789";
 const SOURCE: &str = "// /home/ada\n__global__ void k() {}\n";
@@ -49,6 +49,48 @@ async fn everything(ledger: &Ledger) -> String {
     all
 }
 
+/// Brings an attempt with a reply to its end; all who speak say the same.
+async fn judge(store: &Store, id: &AttemptId, said: &str) {
+    let candidate = NewCandidate {
+        id: &Digest::of_bytes(b"candidate"),
+        source: SOURCE,
+        plan_text: "plan = 1\n",
+        tunables: &Default::default(),
+    };
+    store.record_parsed(id, &candidate).await.unwrap();
+    let diagnostic = Diagnostic {
+        severity: Severity::Error,
+        file: "/home/ada/x.h".to_owned(),
+        line: Some(1),
+        message: said.to_owned(),
+        excerpt: said.to_owned(),
+    };
+    let verdict = Verdict::failed(Reason::Timeout, said);
+    let build = NewBuild {
+        id: &Digest::of_bytes(b"build"),
+        facts: None,
+        diagnostics: &[diagnostic],
+        log: said,
+        ptx: None,
+        cubin: None,
+        verdict: None,
+    };
+    store.record_built(id, &build).await.unwrap();
+    let mut judged = report(1.0);
+    judged.notes.push(said.to_owned());
+    let key = Digest::of_bytes(b"key");
+    let judgement = NewJudgement {
+        stage: Stage::Search,
+        eval_key: Some(&key),
+        verdict: &verdict,
+        report: Some(&judged),
+        from_cache: false,
+        danger: Some(&key),
+    };
+    store.record_judged(id, &judgement).await.unwrap();
+    store.close_attempt(id, &verdict).await.unwrap();
+}
+
 #[tokio::test]
 async fn logs_replies_and_errors_are_stored_without_secrets_and_kernels_as_they_are() {
     let mut ledger = Ledger::new().await;
@@ -67,44 +109,7 @@ async fn logs_replies_and_errors_are_stored_without_secrets_and_kernels_as_they_
     answer.reasoning.clone_from(&said);
     answer.http_log = serde_json::json!([{ "error": said, "ms": 1 }]).to_string();
     store.settle_reply(&id, &answer).await.unwrap();
-    let candidate = NewCandidate {
-        id: &Digest::of_bytes(b"candidate"),
-        source: SOURCE,
-        plan_text: "plan = 1\n",
-        tunables: &Default::default(),
-    };
-    store.record_parsed(&id, &candidate).await.unwrap();
-    let diagnostic = Diagnostic {
-        severity: Severity::Error,
-        file: "/home/ada/x.h".to_owned(),
-        line: Some(1),
-        message: said.clone(),
-        excerpt: said.clone(),
-    };
-    let verdict = Verdict::failed(Reason::Timeout, said.clone());
-    let build = NewBuild {
-        id: &Digest::of_bytes(b"build"),
-        facts: None,
-        diagnostics: &[diagnostic],
-        log: &said,
-        ptx: None,
-        cubin: None,
-        verdict: None,
-    };
-    store.record_built(&id, &build).await.unwrap();
-    let mut judged = report(1.0);
-    judged.notes.push(said.clone());
-    let key = Digest::of_bytes(b"key");
-    let judgement = NewJudgement {
-        stage: Stage::Search,
-        eval_key: Some(&key),
-        verdict: &verdict,
-        report: Some(&judged),
-        from_cache: false,
-        danger: Some(&key),
-    };
-    store.record_judged(&id, &judgement).await.unwrap();
-    store.close_attempt(&id, &verdict).await.unwrap();
+    judge(&store, &id, &said).await;
     store.finish_run(&ledger.run, RunState::Failed, &said).await.unwrap();
     let all = everything(&ledger).await;
     assert!(!all.contains(KEY), "{all}");

@@ -327,21 +327,6 @@ fn slow_down(entries: &mut [Entry]) {
 }
 
 #[tokio::test]
-async fn nothing_private_leaves_in_a_bundle() {
-    let program = with_kernel();
-    accepted(&program, None).await;
-    let path = program.path("claim.bundle").display().to_string();
-    // The kernel's source happens to hold the value of a secret.
-    let secret = [("MY_API_KEY", "__global__")];
-    let ended = program.call_with(&["export", "@last", "--out", &path], &secret);
-    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
-    assert!(ended.stderr.contains("`kernel.cu` holds the value of MY_API_KEY in line "));
-    assert!(ended.stderr.contains("take it out of the kernel"), "{}", ended.stderr);
-    assert!(!ended.stderr.contains("__global__"), "{}", ended.stderr);
-    assert!(!program.path("claim.bundle").exists());
-}
-
-#[tokio::test]
 async fn claims_stand_in_every_view_with_their_tier() {
     let program = with_kernel();
     accepted(&program, None).await;

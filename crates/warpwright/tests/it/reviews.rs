@@ -1,4 +1,4 @@
-//! Claims that a person has to approve before they go out.
+//! What may go out: claims that a person approved, and nothing private.
 
 use store::Store;
 
@@ -108,5 +108,21 @@ async fn a_forged_approval_is_found() {
     bytes[row[0] + 10..row[0] + 13].copy_from_slice(b"eve");
     std::fs::write(program.ledger(), bytes).unwrap();
     let ended = program.call(&["ledger", "verify"]);
-    assert!(ended.code == Some(7) && ended.stderr.contains("`reviewer`"), "{}", ended.stderr);
+    let said = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(ended.code == Some(7) && said.contains("`reviewer`"), "{said}");
+}
+
+#[tokio::test]
+async fn nothing_private_leaves_in_a_bundle() {
+    let program = with_kernel();
+    accepted(&program, None).await;
+    let path = program.path("claim.bundle").display().to_string();
+    // The kernel's source happens to hold the value of a secret.
+    let secret = [("MY_API_KEY", "__global__")];
+    let ended = program.call_with(&["export", "@last", "--out", &path], &secret);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(ended.stderr.contains("`kernel.cu` holds the value of MY_API_KEY in line "));
+    assert!(ended.stderr.contains("take it out of the kernel"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("__global__"), "{}", ended.stderr);
+    assert!(!program.path("claim.bundle").exists());
 }
