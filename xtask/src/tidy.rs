@@ -6,6 +6,7 @@
 mod architecture;
 mod docs;
 mod edges;
+mod images;
 mod lex;
 mod licences;
 mod metadata;
@@ -77,6 +78,7 @@ fn check(tree: &Tree, workspace: &Workspace) -> Vec<Violation> {
         architecture::check(tree, workspace),
         prompts::check(tree),
         docs::check(tree),
+        images::check(tree),
         licences::check(tree, workspace),
         ratchet::check(tree),
     ]

@@ -199,6 +199,7 @@ impl<L: Llm + Sync> Engine<L> {
         let device = &self.judge.config().device;
         let task = &operator.task;
         let prompt = Prompt::render(&self.templates, task, device, ask, attempts)?;
+        let prompt = prompt.scrubbed(self.store.scrubber());
         let model = self.model(ask.seq).describe();
         let none = Reservation::default();
         let reservation = match self.reserve(run, &model, &prompt, none).await? {

@@ -15,6 +15,7 @@ use pipeline::digest::Digest;
 use pipeline::inputs::Distribution;
 use pipeline::limits::{ROUNDS_MAX, ROUNDS_MIN};
 use pipeline::reply::candidate_of_parts;
+use pipeline::scrub::{Found, Scrubber};
 use pipeline::task::Task;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -140,16 +141,23 @@ impl Manifest {
 }
 
 impl Bundle {
-    /// Packs it, with its digest; `private` is what must not leave this machine, by name.
+    /// Packs it, with its digest; nothing is left out of what was measured, so what `scrubber`
+    /// finds in it is refused.
     ///
     /// # Errors
     /// Values that do not serialise, and anything private in it, in words.
-    pub fn pack(&self, private: &[(String, String)]) -> Result<Vec<u8>, String> {
+    pub fn pack(&self, scrubber: &Scrubber) -> Result<Vec<u8>, String> {
         let mut files = self.files()?;
         for (name, bytes) in &files {
             let text = String::from_utf8_lossy(bytes);
-            if let Some((what, _)) = private.iter().find(|(_, it)| has_word(&text, it)) {
-                return Err(format!("`{name}` holds {what}, which must not leave this machine"));
+            let is_json = name.ends_with(".json");
+            let found = if is_json { scrubber.find_json(&text) } else { scrubber.find(&text) };
+            if let Some(Found { what, line }) = found {
+                return Err(format!(
+                    "`{name}` holds {what} in line {line}, which must not leave this machine; a \
+                     claim goes out as it was measured, so take it out of the kernel, the plan or \
+                     the task, and accept that"
+                ));
             }
         }
         let digest = digest_of(&files);
@@ -342,17 +350,6 @@ fn alike(a: &Value, b: &Value) -> bool {
         }
         _ => a == b,
     }
-}
-
-/// True when `text` holds `word` as a word of its own.
-fn has_word(text: &str, word: &str) -> bool {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    !word.is_empty()
-        && text.match_indices(word).any(|(at, found)| {
-            let before = text[..at].chars().next_back();
-            let after = text[at + found.len()..].chars().next();
-            !before.is_some_and(is_word) && !after.is_some_and(is_word)
-        })
 }
 
 #[cfg(test)]

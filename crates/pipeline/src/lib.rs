@@ -42,6 +42,7 @@ pub mod reply;
 pub mod report;
 pub mod reproduction;
 pub mod scope;
+pub mod scrub;
 pub mod task;
 pub mod template;
 pub mod tiles;

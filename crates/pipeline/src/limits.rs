@@ -84,6 +84,15 @@ pub const PROMPT_REFERENCE_BYTES_MAX: usize = 32 * 1024;
 pub const PROMPT_PLAN_BYTES_MAX: usize = 24 * 1024;
 /// Largest reply excerpt shown in a prompt, in bytes.
 pub const PROMPT_EXCERPT_BYTES_MAX: usize = 2_000;
+/// Backticks in a row that a fence has room for; more are counted instead of shown.
+pub const BACKTICKS_MAX: usize = 16;
+/// Longest text that is kept private, and how many of them.
+pub const PRIVATE_BYTES_MAX: usize = 4096;
+pub const PRIVATE_TEXTS_MAX: usize = 256;
+/// Passes of a scrubber over one text.
+pub(crate) const SCRUB_PASSES_MAX: u32 = 4;
+/// Longest sentence about a task that a prompt shows, in bytes.
+pub const PROMPT_ABOUT_BYTES_MAX: usize = 1_000;
 /// Largest rendered prompt, in bytes.
 pub const PROMPT_BYTES_MAX: usize = 256 * 1024;
 /// Instructions that rendering one template may execute.

@@ -12,11 +12,12 @@ use crate::device_facts::DeviceFacts;
 use crate::digest::Digest;
 use crate::feedback::Feedback;
 use crate::limits::{
-    HISTORY_LINES_MAX, MESSAGE_BYTES_MAX, PROMPT_EXCERPT_BYTES_MAX, PROMPT_PLAN_BYTES_MAX,
-    PROMPT_REFERENCE_BYTES_MAX, PROMPT_SOURCE_BYTES_MAX, capped,
+    HISTORY_LINES_MAX, MESSAGE_BYTES_MAX, PROMPT_ABOUT_BYTES_MAX, PROMPT_EXCERPT_BYTES_MAX,
+    PROMPT_PLAN_BYTES_MAX, PROMPT_REFERENCE_BYTES_MAX, PROMPT_SOURCE_BYTES_MAX, capped,
 };
 use crate::next_step::Ask;
 use crate::report::Score;
+use crate::scrub::Scrubber;
 use crate::task::Task;
 use crate::task::spec::{Place, TaskSpec};
 use crate::template::{TemplateError, Templates};
@@ -73,7 +74,7 @@ impl Prompt {
         let parent = ask.parent.and_then(|seq| attempts.iter().find(|a| a.seq == seq));
         let context = context! {
             task => task_view(&task.spec),
-            reference_source => capped(&task.reference.source, PROMPT_REFERENCE_BYTES_MAX),
+            reference_source => shown(&task.reference.source, PROMPT_REFERENCE_BYTES_MAX),
             reference_plan => reference_plan_note(&task.spec),
             device => Serde(device),
             history => history_lines(attempts),
@@ -93,6 +94,15 @@ impl Prompt {
             mode: ask.mode,
             messages: vec![message(MessageRole::System, system), message(MessageRole::User, user)],
         })
+    }
+
+    /// The same without what `scrubber` finds in it.
+    #[must_use]
+    pub fn scrubbed(mut self, scrubber: &Scrubber) -> Self {
+        for message in &mut self.messages {
+            message.content = scrubber.scrub(&message.content).into_owned();
+        }
+        self
     }
 
     /// Hash of everything that is sent.
@@ -130,7 +140,7 @@ fn task_view(spec: &TaskSpec) -> Value {
     let classes: Vec<_> = spec.classes.iter().map(|class| class.name()).collect();
     context! {
         name => &spec.name,
-        about => &spec.about,
+        about => shown(&spec.about, PROMPT_ABOUT_BYTES_MAX),
         inputs => Serde(&spec.inputs),
         scalars => Serde(&spec.scalars),
         outputs => Serde(&spec.outputs),
@@ -140,6 +150,12 @@ fn task_view(spec: &TaskSpec) -> Value {
         hidden => Serde(&spec.hidden.ranges),
         cases => cases,
     }
+}
+
+/// Text from outside as it goes into a fence: what has no shape is written out before it is cut,
+/// so that it cannot grow beyond the cap.
+fn shown(text: &str, bytes_max: usize) -> String {
+    capped(&visible(text), bytes_max)
 }
 
 fn reference_plan_note(spec: &TaskSpec) -> String {
@@ -180,10 +196,10 @@ fn parent_view(parent: Option<&Attempt>) -> Value {
     context! {
         seq => attempt.seq,
         has_code => attempt.code.is_some(),
-        source => capped(source, PROMPT_SOURCE_BYTES_MAX),
-        plan => capped(plan, PROMPT_PLAN_BYTES_MAX),
-        reply => capped(&attempt.reply, PROMPT_EXCERPT_BYTES_MAX),
-        headline => capped(&feedback.headline, MESSAGE_BYTES_MAX),
+        source => shown(source, PROMPT_SOURCE_BYTES_MAX),
+        plan => shown(plan, PROMPT_PLAN_BYTES_MAX),
+        reply => shown(&attempt.reply, PROMPT_EXCERPT_BYTES_MAX),
+        headline => shown(&feedback.headline, MESSAGE_BYTES_MAX),
         advice => feedback.advice,
         facts => Serde(&feedback.facts),
     }

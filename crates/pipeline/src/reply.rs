@@ -3,6 +3,8 @@
 //! A reply must hold exactly one CUDA fence and one TOML fence. Anything else is a
 //! [`Malformed`] with a message that says how to mend it; no text of a reply can be an error.
 
+use std::ops::Range;
+
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use crate::candidate::Candidate;
@@ -206,6 +208,15 @@ fn collect_fences(reply: &str) -> FoundFences {
         }
     }
     found
+}
+
+/// The places of all code blocks in a reply, in order.
+pub(crate) fn code_blocks(reply: &str) -> Vec<Range<usize>> {
+    let text = reply.trim_start_matches('\u{feff}');
+    let cut = reply.len() - text.len();
+    let events = Parser::new(text).into_offset_iter();
+    let blocks = events.filter(|(event, _)| matches!(event, Event::Start(Tag::CodeBlock(_))));
+    blocks.map(|(_, range)| range.start + cut..range.end + cut).collect()
 }
 
 fn fence_kind(info: &str) -> Option<FenceKind> {

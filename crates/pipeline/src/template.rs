@@ -9,7 +9,7 @@ use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, syntax::SyntaxConfig};
 
 use crate::digest::Digest;
-use crate::limits::{PROMPT_BYTES_MAX, TEMPLATE_FUEL};
+use crate::limits::{BACKTICKS_MAX, PROMPT_BYTES_MAX, TEMPLATE_FUEL};
 use crate::visible::visible;
 
 /// Every file of `prompts/`, with its purpose.
@@ -100,14 +100,31 @@ impl Templates {
     }
 }
 
-/// Puts text into a Markdown fence that the text itself cannot close; control characters go.
+/// Puts text into a Markdown fence that the text itself cannot close; what has no shape is
+/// written out.
 #[must_use]
 pub fn fence(text: &str, language: &str) -> String {
-    let clean = visible(text);
+    let clean = without_long_runs(&visible(text));
     let longest = clean.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let mark = "`".repeat(longest.max(2) + 1);
     let end = if clean.ends_with('\n') { "" } else { "\n" };
     format!("{mark}{language}\n{clean}{end}{mark}")
+}
+
+/// A fence must be longer than any run of backticks inside: absurd ones are counted instead.
+fn without_long_runs(text: &str) -> String {
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(start) = rest.find('`') {
+        let run = rest[start..].len() - rest[start..].trim_start_matches('`').len();
+        shown.push_str(&rest[..start]);
+        if run > BACKTICKS_MAX {
+            shown.push_str(&format!("[{run} backticks]"));
+        } else {
+            shown.push_str(&rest[start..start + run]);
+        }
+        rest = &rest[start + run..];
+    }
+    shown + rest
 }
 
 #[cfg(test)]
@@ -150,6 +167,7 @@ mod tests {
     #[test]
     fn a_fence_cannot_be_closed_from_inside() {
         assert_eq!(fence("int x;\n", "cuda"), "```cuda\nint x;\n```");
-        assert_eq!(fence("a ```` b\u{1b}[0m", ""), "`````\na ```` b[0m\n`````");
+        assert_eq!(fence("a ```` b\u{1b}[0m", ""), "`````\na ```` b\\u{1b}[0m\n`````");
+        assert_eq!(fence(&"`".repeat(90_000), "cuda"), "```cuda\n[90000 backticks]\n```");
     }
 }

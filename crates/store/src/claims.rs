@@ -6,9 +6,11 @@ use serde_json::json;
 
 use crate::acceptances::make_claim;
 use crate::error::StoreError;
-use crate::open::Store;
-use crate::tables::{acceptance, claim, event, review};
-use crate::{AcceptanceId, ClaimId, ClaimRow, Decision, NewCheck, Result, ReviewRow, RunId};
+use crate::open::{Store, Work};
+use crate::tables::{acceptance, approval, claim, event, review};
+use crate::{
+    AcceptanceId, ClaimId, ClaimRow, Decision, NewCheck, Result, ReviewRow, Ruling, RunId,
+};
 
 impl Store {
     /// Every claim, newest first.
@@ -75,7 +77,8 @@ impl Store {
         review::all(&mut *self.read().await?).await
     }
 
-    /// Stores what a person decided, and the claim that follows from it.
+    /// Stores what a person decided about something suspect, and the claim that follows from it,
+    /// which counts as reviewed.
     ///
     /// # Errors
     /// Nothing that waits under this id.
@@ -83,24 +86,63 @@ impl Store {
         &self,
         id: &AcceptanceId,
         decision: Decision,
-        note: &str,
+        ruling: Ruling<'_>,
         claimed: Option<&Claim>,
     ) -> Result<Option<ClaimId>> {
         let mut work = self.write().await?;
         let row = acceptance::get(work.connection(), id).await?;
-        if !review::decide(&mut work, id, decision, note).await? {
+        if !review::decide(&mut work, id, decision, ruling).await? {
             let why = format!("nothing of acceptance {id} waits for a decision");
             return Err(StoreError::Unstorable { what: "a decision", why });
         }
         let body = json!({
-            "acceptance": id.as_str(), "decision": decision.name(), "note": note,
+            "acceptance": id.as_str(), "decision": decision.name(), "note": ruling.reason,
+            "reviewer": ruling.reviewer, "decided_us": work.now_us,
         });
         event::append(&mut work, &row.run_id, "review_decided", &body).await?;
         let made = match claimed {
-            Some(claimed) => Some(make_claim(&mut work, &row, claimed).await?),
+            Some(claimed) => {
+                let made = make_claim(&mut work, &row, claimed).await?;
+                approve(&mut work, &row.run_id, &made, decision, ruling).await?;
+                Some(made)
+            }
             None => None,
         };
         work.commit().await?;
         Ok(made)
     }
+
+    /// Stores what a person decided about a claim; the last decision stands.
+    ///
+    /// # Errors
+    /// An unknown claim.
+    pub async fn review_claim(
+        &self,
+        id: &ClaimId,
+        decision: Decision,
+        ruling: Ruling<'_>,
+    ) -> Result<()> {
+        let mut work = self.write().await?;
+        let mut rows = claim::with_prefix(work.connection(), id.as_str()).await?;
+        let unknown = || StoreError::UnknownClaim { selector: id.to_string() };
+        let row = rows.pop().ok_or_else(unknown)?;
+        approve(&mut work, &row.run_id, &row.id, decision, ruling).await?;
+        work.commit().await
+    }
+}
+
+/// Appends a decision about a claim with its event.
+async fn approve(
+    work: &mut Work,
+    run: &RunId,
+    claim: &ClaimId,
+    decision: Decision,
+    ruling: Ruling<'_>,
+) -> Result<()> {
+    let position = approval::insert(work, claim, decision, ruling).await?;
+    let body = json!({
+        "claim": claim.as_str(), "position": position, "decision": decision.name(),
+        "reason": ruling.reason, "reviewer": ruling.reviewer, "decided_us": work.now_us,
+    });
+    event::append(work, run, "claim_reviewed", &body).await
 }

@@ -21,6 +21,7 @@ mod promotion;
 mod reading;
 mod rows;
 mod runs;
+mod scrubbing;
 mod steps;
 mod summary;
 mod tables;

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pipeline::scrub::Scrubber;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection, Sqlite, SqliteConnection, SqlitePool, Transaction};
@@ -35,6 +36,7 @@ pub struct Store {
     readers: SqlitePool,
     clock: Clock,
     ledger_id: Arc<str>,
+    scrubber: Arc<Scrubber>,
     hook: Option<BoundaryHook>,
 }
 
@@ -43,6 +45,7 @@ pub(crate) struct Work {
     pub(crate) tx: Transaction<'static, Sqlite>,
     pub(crate) now_us: i64,
     pub(crate) origin: Arc<str>,
+    pub(crate) scrubber: Arc<Scrubber>,
     clock: Clock,
     path: Arc<Path>,
 }
@@ -90,10 +93,12 @@ impl Store {
         };
         drop(migrating);
         let readers = reader_pool(path).await?;
-        Ok(Self { path: path.into(), writer, readers, clock, ledger_id, hook: None })
+        let scrubber = Arc::default();
+        Ok(Self { path: path.into(), writer, readers, clock, ledger_id, scrubber, hook: None })
     }
 
-    /// Opens an existing ledger only to read it, while a run may be writing it.
+    /// Opens an existing ledger only to read it, while a run may be writing it. Only the schema of
+    /// an older one is brought up to date.
     ///
     /// # Errors
     /// An absent, unfinished, damaged or newer ledger. Every write through it is a `ReadOnly`
@@ -119,9 +124,21 @@ impl Store {
             return Err(StoreError::Unfinished { ledger: String::new() });
         }
         let ledger_id = meta::ledger_id(&mut connection).await?;
+        let is_older = meta::schema(&mut connection).await? < newest_schema();
         drop(connection);
-        let (path, clock) = (path.into(), Clock::system());
-        Ok(Self { path, writer: readers.clone(), readers, clock, ledger_id, hook: None })
+        if is_older {
+            // What is read below is in tables that it may not have yet.
+            Self::open(path).await?.close().await;
+        }
+        Ok(Self {
+            path: path.into(),
+            writer: readers.clone(),
+            readers,
+            clock: Clock::system(),
+            ledger_id,
+            scrubber: Arc::default(),
+            hook: None,
+        })
     }
 
     /// Has `hook` called at each boundary of an attempt.
@@ -129,6 +146,19 @@ impl Store {
     pub fn with_boundary_hook(mut self, hook: BoundaryHook) -> Self {
         self.hook = Some(hook);
         self
+    }
+
+    /// Has what comes from outside stored without what `scrubber` finds in it.
+    #[must_use]
+    pub fn with_scrubber(mut self, scrubber: Scrubber) -> Self {
+        self.scrubber = Arc::new(scrubber);
+        self
+    }
+
+    /// What keeps secrets out of this ledger; knows the forms of keys at least.
+    #[must_use]
+    pub fn scrubber(&self) -> &Scrubber {
+        &self.scrubber
     }
 
     /// The file of the ledger.
@@ -176,6 +206,7 @@ impl Store {
             tx,
             now_us: self.clock.now_us(),
             origin: self.ledger_id.clone(),
+            scrubber: Arc::clone(&self.scrubber),
             clock: self.clock.clone(),
             path: self.path.clone(),
         })

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::error::StoreError;
 use crate::open::{Store, Work};
+use crate::scrubbing;
 use crate::steps::{check_verdict, verdict_body};
 use crate::tables::{attempt, evaluation, event};
 use crate::{AttemptId, JudgementRow, NewJudgement, Result};
@@ -26,6 +27,8 @@ impl Store {
         };
         let judged = matches!(state, State::Judged | State::Closed);
         let variant = bare.variant_id.as_ref().filter(|_| judged).ok_or_else(wrong)?;
+        let new =
+            &NewJudgement { verdict: &scrubbing::verdict(&work.scrubber, new.verdict), ..*new };
         let report = evaluation::insert(&mut work, id, variant, new).await?;
         let body = json!({
             "attempt": id.as_str(), "seq": seq, "stage": new.stage.name(),

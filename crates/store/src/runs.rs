@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::error::StoreError;
 use crate::open::Store;
+use crate::scrubbing;
 use crate::tables::{admission, artifact, danger, evaluation, event, run, task};
 use crate::{AdmissionKey, Chain, DangerRow, NewRun, NewTask, Result, RunId, RunRow, RunState};
 
@@ -77,6 +78,7 @@ impl Store {
     /// An unknown run.
     pub async fn finish_run(&self, id: &RunId, state: RunState, reason: &str) -> Result<()> {
         let mut work = self.write().await?;
+        let reason = &scrubbing::text(&work.scrubber, reason);
         run::set_state(&mut work, id, state, Some(reason)).await?;
         let body = json!({ "state": state.name(), "reason": reason });
         event::append(&mut work, id, "run_finished", &body).await?;

@@ -17,6 +17,7 @@ use crate::limits::ERROR_BYTES_MAX;
 use crate::open::{Store, Work};
 use crate::promotion::last_judgement;
 use crate::reading::attempt_row;
+use crate::scrubbing;
 use crate::tables::attempt::{Bare, NewAttempt};
 use crate::tables::call::StoredCall;
 use crate::tables::{artifact, attempt, build, call, candidate, danger, evaluation, event};
@@ -41,7 +42,7 @@ impl Store {
         target: CallTarget<'_>,
     ) -> Result<AttemptRow> {
         let mut work = self.write().await?;
-        refuse_repeated(&mut work, run, task, ask.seq).await?;
+        attempt::refuse_repeated(&mut work, run, task, ask.seq).await?;
         let id = work.new_attempt_id();
         let prompt_hash = prompt.hash();
         let new = NewAttempt { id: &id, run, task, ask, prompt_hash: &prompt_hash };
@@ -96,6 +97,7 @@ impl Store {
         let mut work = self.write().await?;
         let step = Step::load(&mut work, id, "settled", &[State::Sent]).await?;
         let open = step.open_call(&mut work, CallState::Sent).await?;
+        let reply = &scrubbing::reply(&work.scrubber, reply);
         let text = artifact::put(&mut work, reply.text.as_bytes()).await?;
         call::set_settled(&mut work, &open.row.id, reply, text.as_str()).await?;
         let body = json!({
@@ -116,7 +118,8 @@ impl Store {
         let step = Step::load(&mut work, id, "failed", &[State::Asked, State::Sent]).await?;
         let wanted = step.call_state();
         let open = step.open_call(&mut work, wanted).await?;
-        let message = capped(failure.message, ERROR_BYTES_MAX);
+        let message = scrubbing::text(&work.scrubber, failure.message);
+        let message = capped(&message, ERROR_BYTES_MAX);
         let failure = CallFailure { message: &message, ..failure };
         call::set_ended(&mut work, &open.row.id, CallState::Failed, failure).await?;
         let (usage, cost_nusd) = failure.paid.unzip();
@@ -136,7 +139,7 @@ impl Store {
         let mut work = self.write().await?;
         let step = Step::load(&mut work, id, "booked as lost", &[State::Sent]).await?;
         let open = step.open_call(&mut work, CallState::Sent).await?;
-        let message = capped(message, ERROR_BYTES_MAX);
+        let message = capped(&scrubbing::text(&work.scrubber, message), ERROR_BYTES_MAX);
         let failure = CallFailure::unpaid(class, &message);
         call::set_ended(&mut work, &open.row.id, CallState::Lost, failure).await?;
         let Reservation { tokens, nusd } = open.row.reservation;
@@ -218,6 +221,13 @@ impl Store {
     pub async fn record_built(&self, id: &AttemptId, new: &NewBuild<'_>) -> Result<()> {
         let mut work = self.write().await?;
         let step = Step::load(&mut work, id, "built", &[State::Parsed]).await?;
+        let verdict = new.verdict.map(|verdict| scrubbing::verdict(&work.scrubber, verdict));
+        let new = &NewBuild {
+            diagnostics: &scrubbing::diagnostics(&work.scrubber, new.diagnostics),
+            log: &scrubbing::text(&work.scrubber, new.log),
+            verdict: verdict.as_ref(),
+            ..*new
+        };
         let parts = build::insert(&mut work, id, step.variant()?, new).await?;
         let body = json!({
             "build": new.id, "facts": parts.facts, "diagnostics": parts.diagnostics,
@@ -235,6 +245,8 @@ impl Store {
         check_verdict(new.verdict)?;
         let mut work = self.write().await?;
         let step = Step::load(&mut work, id, "judged", &[State::Built]).await?;
+        let new =
+            &NewJudgement { verdict: &scrubbing::verdict(&work.scrubber, new.verdict), ..*new };
         let report = evaluation::insert(&mut work, id, step.variant()?, new).await?;
         if let Some(key) = new.danger {
             danger::put(&mut work, key, new.verdict, report.as_ref()).await?;
@@ -257,6 +269,7 @@ impl Store {
         let mut work = self.write().await?;
         let from = [State::Replied, State::Parsed, State::Built, State::Judged];
         let step = Step::load(&mut work, id, "closed", &from).await?;
+        let verdict = &scrubbing::verdict(&work.scrubber, verdict);
         let judged = last_judgement(&mut work, id).await?;
         if let Some(judged) = judged.filter(|judged| judged.verdict != *verdict) {
             let why = format!("{verdict} is not the judge's {}", judged.verdict);
@@ -356,17 +369,6 @@ impl Step {
         attempt::set_state(&mut work, &self.bare.id, State::Asked).await?;
         self.append(&mut work, &format!("call_{}", ended.name()), body).await?;
         store.commit_step(work, ended, self.bare.ask.seq).await
-    }
-}
-
-async fn refuse_repeated(work: &mut Work, run: &RunId, task: &Digest, seq: u32) -> Result<()> {
-    match attempt::id_of_seq(work.connection(), run, task, seq).await {
-        Err(StoreError::UnknownAttempt { .. }) => Ok(()),
-        Err(other) => Err(other),
-        Ok(id) => {
-            let found = attempt::get(work.connection(), &id).await?.state.name().to_owned();
-            Err(StoreError::WrongState { seq, action: "opened", found })
-        }
     }
 }
 

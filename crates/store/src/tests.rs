@@ -1,10 +1,12 @@
 //! The ledger as a whole, on files in temporary folders.
 
+mod approving;
 mod chain;
 mod claiming;
 mod dying;
 mod fixtures;
 mod opening;
+mod private;
 mod round_trip;
 mod running;
 mod stepping;

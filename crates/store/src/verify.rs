@@ -95,8 +95,15 @@ const RULES: &[Rule] = &[
     Rule {
         kind: "review_decided",
         key: "acceptance",
-        row: "SELECT json_object('decision', decision, 'note', note)
-              FROM review WHERE acceptance_id = $1",
+        row: "SELECT json_object('decision', decision, 'note', note, 'reviewer', reviewer,
+              'decided_us', decided_us) FROM review WHERE acceptance_id = $1",
+    },
+    Rule {
+        kind: "claim_reviewed",
+        key: "claim",
+        row: "SELECT json_object('decision', decision, 'reason', reason, 'reviewer', reviewer,
+              'decided_us', decided_us) FROM approval
+              WHERE claim_id = $1 AND position = json_extract($2, '$.position')",
     },
 ];
 
@@ -158,6 +165,12 @@ const COUNTS: &[(&[&str], &str)] = &[
                            ON acceptance.id = acceptance_id JOIN attempt
                            ON attempt.id = attempt_id
                            WHERE run_id = $1 AND decision IS NOT NULL",
+    ),
+    (
+        &["claim_reviewed"],
+        "SELECT count(*) FROM approval JOIN claim ON claim.id = claim_id
+                           JOIN acceptance ON acceptance.id = claim.acceptance_id
+                           JOIN attempt ON attempt.id = attempt_id WHERE run_id = $1",
     ),
 ];
 

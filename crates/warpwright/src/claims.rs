@@ -1,9 +1,10 @@
 //! From a kernel to a claim, and back: what `accept`, `reproduce` and `recheck` share.
 //!
 //! [`subject`] is what is measured, [`measure`] who measures, [`carry`] the loop between them and
-//! the ledger, [`words`] how a claim is printed, [`measured`] the shorter look at the best of a
-//! run. Start at [`take`].
+//! the ledger, [`approval`] whether a claim may go out, [`words`] how it is printed, [`measured`]
+//! the shorter look at the best of a run. Start at [`take`].
 
+pub(crate) mod approval;
 pub(crate) mod carry;
 pub(crate) mod measure;
 pub(crate) mod measured;

@@ -14,7 +14,8 @@ mod scaffold;
 mod simulate;
 
 pub(crate) use claims::{
-    AcceptArgs, EffortArgs, ExportArgs, ExportFormat, RecheckArgs, ReproduceArgs, ReviewArgs,
+    AcceptArgs, DecideArgs, EffortArgs, ExportArgs, ExportFormat, RecheckArgs, ReproduceArgs,
+    ReviewArgs, ReviewCommand,
 };
 pub(crate) use scaffold::{TaskCommand, TaskNewArgs};
 pub(crate) use simulate::SimulateArgs;
@@ -124,7 +125,7 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Measure claims of the ledger again, against today's driver, compiler and baselines
     Recheck(RecheckArgs),
-    /// List what a person has to look at before it can be a claim, or decide about it
+    /// List what a person has to look at, or decide about it: what is suspect, and claims
     Review(ReviewArgs),
     /// Judge the kernels that runs put into a folder, maybe from another machine
     Worker(WorkerArgs),

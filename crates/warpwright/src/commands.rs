@@ -27,11 +27,15 @@ use crate::cli::{
     Cli, Command, HardwareCommand, LedgerCommand, SelftestCommand, TaskCommand, ToolchainCommand,
 };
 use crate::outcome::Outcome;
+use crate::privacy;
 use crate::settings::Places;
 
 /// Performs a command.
 pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
     let places = Places::of(&cli)?;
+    if cli.command.reads_settings() {
+        privacy::warn_of_readers(&places.ledger);
+    }
     match cli.command {
         Command::Init(args) => init::perform(&args),
         Command::Demo => drive::demo(&places).await,

@@ -17,6 +17,8 @@ pub(crate) const DOLLARS: &str = "WARPWRIGHT_DOLLARS";
 pub(crate) const HOURS: &str = "WARPWRIGHT_HOURS";
 /// Overrides who judges.
 pub(crate) const EVALUATOR: &str = "WARPWRIGHT_EVALUATOR";
+/// Overrides whether a person approves claims before they go out.
+pub(crate) const REQUIRE_REVIEW: &str = "WARPWRIGHT_REQUIRE_REVIEW";
 /// Overrides what runs the kernels.
 pub(crate) const DEVICE: &str = "WARPWRIGHT_DEVICE";
 /// Overrides the level of confinement below which nothing is judged.
@@ -48,11 +50,15 @@ const DATA_HOME: &str = "XDG_DATA_HOME";
 const CACHE_HOME: &str = "XDG_CACHE_HOME";
 const CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 const HOME: &str = "HOME";
+const USER: &str = "USER";
+const LOGNAME: &str = "LOGNAME";
 const PATH: &str = "PATH";
 /// Set by cargo for what it runs.
 const CARGO: &str = "CARGO";
 
 use std::path::{Path, PathBuf};
+
+use pipeline::scrub::Private;
 
 /// The value of a variable; `None` when it is unset or empty.
 pub(crate) fn value(name: &str) -> Option<String> {
@@ -97,26 +103,36 @@ pub(crate) fn python() -> Option<PathBuf> {
     value(PYTHON).map(PathBuf::from)
 }
 
-/// Texts that must not leave this machine in a file for strangers, each with what it is: the host's
-/// name, folders of the user, and what variables with telling names hold.
-pub(crate) fn private_texts(paths: &[&Path]) -> Vec<(String, String)> {
+/// Texts that must not leave this machine: its name, the user's, the home folder, `paths`, and what
+/// variables hold that have telling names or are among `variables`.
+pub(crate) fn private_texts(paths: &[&Path], variables: &[String]) -> Vec<Private> {
     const SECRET_NAMES: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
-    const SECRET_CHARS_MIN: usize = 8;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let mut texts = vec![("the name of this machine".to_owned(), host.trim().to_owned())];
-    texts.extend(value(HOME).map(|home| ("the home folder".to_owned(), home)));
-    let path = |path: &&Path| ("a path of this machine".to_owned(), path.display().to_string());
+    let home = value(HOME).unwrap_or_default();
+    let of_home = home.strip_prefix("/home/").or_else(|| home.strip_prefix("/Users/"));
+    let user = |name: Option<String>| Private::user("the name of the user", &name?);
+    let mut texts = vec![
+        Private::host("the name of this machine", &host),
+        user(value(USER)),
+        user(value(LOGNAME)),
+        user(of_home.map(str::to_owned)),
+        Private::name("the home folder", &home),
+    ];
+    let path = |path: &&Path| Private::name("a path of this machine", &path.to_string_lossy());
     texts.extend(paths.iter().map(path));
     for (name, value) in std::env::vars() {
         let upper = name.to_uppercase();
-        let telling = SECRET_NAMES.iter().any(|part| upper.contains(part));
-        if telling && value.len() >= SECRET_CHARS_MIN {
-            texts.push((format!("the value of {name}"), value));
+        if SECRET_NAMES.iter().any(|part| upper.contains(part)) || variables.contains(&name) {
+            texts.push(Private::secret(&format!("the value of {name}"), &value));
         }
     }
-    // Names like `a` or `/` are in every text, and tell nothing.
-    texts.retain(|(_, text)| text.chars().count() >= 3 && text != "localhost");
-    texts
+    texts.into_iter().flatten().collect()
+}
+
+/// Who sits here, as the system says it; the number of the user where it says no name.
+pub(crate) fn user_name() -> String {
+    let name = value(USER).or_else(|| value(LOGNAME));
+    name.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()))
 }
 
 /// Memory that new processes could have, in bytes, by the kernel's own estimate; 0 if it says none.

@@ -16,6 +16,7 @@ mod handed;
 mod limits;
 mod live;
 mod outcome;
+mod privacy;
 mod progress;
 mod providers;
 mod python;
@@ -31,6 +32,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    privacy::keep_files_private();
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == sandbox::CHILD_COMMAND) {
         let kind = arguments.next().unwrap_or_default();

@@ -97,6 +97,8 @@ pub(crate) struct Places {
     pub(crate) file: FileSettings,
     /// Where the settings file is, if there is one.
     pub(crate) file_path: Option<PathBuf>,
+    /// True where claims go out only once a person approved them.
+    pub(crate) require_review: bool,
     /// True where a person watches what a run does.
     pub(crate) live: bool,
 }
@@ -132,10 +134,24 @@ impl Places {
             asked_device: cli.device.clone(),
             device: cli.device.clone().or(of_file).unwrap_or_default(),
             toolchain,
+            require_review: require_review(file.require_review)?,
             file,
             file_path,
             live: !cli.json && terminal::rewrites_lines(),
         })
+    }
+}
+
+/// Whether claims wait for a person: by the environment, else by the file.
+fn require_review(of_file: Option<bool>) -> anyhow::Result<bool> {
+    match environment::value(environment::REQUIRE_REVIEW).as_deref() {
+        None => Ok(of_file.unwrap_or(false)),
+        Some("true" | "1") => Ok(true),
+        Some("false" | "0") => Ok(false),
+        Some(other) => {
+            let name = environment::REQUIRE_REVIEW;
+            Err(bad_input(format!("{name} is `{other}`: write true or false")))
+        }
     }
 }
 

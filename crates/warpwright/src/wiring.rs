@@ -26,7 +26,7 @@ use crate::limits::{PROMPT_FILE_BYTES_MAX, TASK_FILE_BYTES_MAX, TASK_FILES_MAX};
 use crate::outcome::bad_input;
 use crate::settings::model::ModelSetting;
 use crate::settings::{EvaluatorSetting, OperatorSetting, Places, RunSettings};
-use crate::{confinement, embedded, environment, providers, terminal};
+use crate::{confinement, embedded, environment, privacy, providers, terminal};
 
 /// Who answers where kernels are a person's own.
 pub(crate) const A_PERSON: &str = "a person";
@@ -283,7 +283,7 @@ pub(crate) fn person_entry(task: &str, seq: u32, reply: String) -> Entry {
 
 /// Opens the ledger for writing, its folder made where missing.
 pub(crate) async fn ledger(places: &Places) -> anyhow::Result<Store> {
-    let store = Store::open(&places.ledger).await?;
+    let store = Store::open(&places.ledger).await?.with_scrubber(privacy::scrubber(places));
     if environment::value(environment::KILL_AT).is_none() {
         return Ok(store);
     }

@@ -73,7 +73,9 @@ impl Tree {
         self.paths.push(relative.clone());
         if path.is_dir() {
             folders.push(path);
-        } else if ENDINGS.iter().any(|ending| name.ends_with(&format!(".{ending}"))) {
+        } else if name.starts_with("Dockerfile")
+            || ENDINGS.iter().any(|ending| name.ends_with(&format!(".{ending}")))
+        {
             let text = fs::read_to_string(&path)
                 .with_context(|| format!("cannot read {}", path.display()))?;
             self.insert(&relative, text);

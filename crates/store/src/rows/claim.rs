@@ -127,6 +127,32 @@ pub struct ClaimRow {
     pub created_us: i64,
     /// Looks at it again, oldest first.
     pub checks: Vec<CheckRow>,
+    /// What people decided about it, oldest first.
+    pub approvals: Vec<ApprovalRow>,
+}
+
+impl ClaimRow {
+    /// True when the last person who decided about it let it pass.
+    #[must_use]
+    pub fn is_approved(&self) -> bool {
+        self.approvals.last().is_some_and(|it| it.decision == Decision::Accepted)
+    }
+}
+
+/// What a person decided about a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalRow {
+    pub decision: Decision,
+    pub reason: String,
+    pub reviewer: String,
+    pub decided_us: i64,
+}
+
+/// Why somebody decides as they do, and who it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Ruling<'a> {
+    pub reason: &'a str,
+    pub reviewer: &'a str,
 }
 
 /// A look at a claim again, to be stored.
@@ -163,6 +189,8 @@ pub struct ReviewRow {
     pub detail: String,
     pub decision: Option<Decision>,
     pub note: Option<String>,
+    pub reviewer: Option<String>,
+    pub decided_us: Option<i64>,
     pub created_us: i64,
 }
 

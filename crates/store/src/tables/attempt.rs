@@ -184,6 +184,22 @@ pub(crate) async fn id_of_seq(
     id.map(AttemptId::from).ok_or_else(unknown)
 }
 
+pub(crate) async fn refuse_repeated(
+    work: &mut Work,
+    run: &RunId,
+    task: &Digest,
+    seq: u32,
+) -> Result<()> {
+    match id_of_seq(work.connection(), run, task, seq).await {
+        Err(StoreError::UnknownAttempt { .. }) => Ok(()),
+        Err(other) => Err(other),
+        Ok(id) => {
+            let found = get(work.connection(), &id).await?.state.name().to_owned();
+            Err(StoreError::WrongState { seq, action: "opened", found })
+        }
+    }
+}
+
 pub(crate) async fn set_state(work: &mut Work, id: &AttemptId, state: State) -> Result<()> {
     let query = "UPDATE attempt SET state = $2, updated_us = $3 WHERE id = $1";
     sqlx::query(query)

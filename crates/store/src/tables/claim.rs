@@ -4,7 +4,7 @@ use pipeline::acceptance::Claim;
 use pipeline::digest::Digest;
 use sqlx::SqliteConnection;
 
-use super::{artifact, of_json, of_name, to_json};
+use super::{approval, artifact, of_json, of_name, to_json};
 use crate::open::Work;
 use crate::{
     AcceptanceId, AttemptId, CheckOutcome, CheckRow, ClaimId, ClaimRow, ClaimState, NewCheck,
@@ -121,6 +121,7 @@ impl Stored {
             why: self.why,
             created_us: self.created_us,
             checks: checks(connection, &id).await?,
+            approvals: approval::of_claim(connection, &id).await?,
             id,
         })
     }

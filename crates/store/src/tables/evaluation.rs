@@ -20,6 +20,7 @@ pub(crate) async fn insert(
     new: &NewJudgement<'_>,
 ) -> Result<Option<Digest>> {
     let report = new.report.map(|report| to_json("the report", report)).transpose()?;
+    let report = report.map(|json| work.scrubber.scrub_json(&json).into_owned());
     let report = artifact::put_optional(work, report.as_deref().map(str::as_bytes)).await?;
     let id = work.new_id();
     let query = "INSERT INTO evaluation

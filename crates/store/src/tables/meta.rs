@@ -24,6 +24,13 @@ pub(crate) async fn is_known(connection: &mut SqliteConnection, known: i64) -> R
     }
 }
 
+/// The version of the schema; 0 before there is one.
+pub(crate) async fn schema(connection: &mut SqliteConnection) -> Result<i64> {
+    let found: Option<i64> =
+        sqlx::query_scalar("SELECT max(schema) FROM meta").fetch_one(connection).await?;
+    Ok(found.unwrap_or(0))
+}
+
 /// Refuses a database that is not ours: it has tables, and none of them is a ledger's.
 pub(crate) async fn refuse_foreign(connection: &mut SqliteConnection) -> Result<()> {
     let query = "SELECT count(*) FROM sqlite_master WHERE type = 'table'

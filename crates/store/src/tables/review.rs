@@ -4,7 +4,7 @@ use sqlx::SqliteConnection;
 
 use super::of_name;
 use crate::open::Work;
-use crate::{AcceptanceId, Decision, Result, ReviewRow, RunId};
+use crate::{AcceptanceId, Decision, Result, ReviewRow, Ruling, RunId};
 
 pub(crate) async fn insert(
     work: &mut Work,
@@ -30,15 +30,16 @@ pub(crate) async fn decide(
     work: &mut Work,
     acceptance: &AcceptanceId,
     decision: Decision,
-    note: &str,
+    ruling: Ruling<'_>,
 ) -> Result<bool> {
-    let query = "UPDATE review SET decision = $2, note = $3, decided_us = $4
+    let query = "UPDATE review SET decision = $2, note = $3, decided_us = $4, reviewer = $5
                  WHERE acceptance_id = $1 AND decision IS NULL";
     let done = sqlx::query(query)
         .bind(acceptance.as_str())
         .bind(decision.name())
-        .bind(note)
+        .bind(ruling.reason)
         .bind(work.now_us)
+        .bind(ruling.reviewer)
         .execute(work.connection())
         .await?;
     Ok(done.rows_affected() == 1)
@@ -54,6 +55,8 @@ struct Stored {
     detail: String,
     decision: Option<String>,
     note: Option<String>,
+    reviewer: Option<String>,
+    decided_us: Option<i64>,
     created_us: i64,
 }
 
@@ -72,6 +75,8 @@ impl Stored {
             detail: self.detail,
             decision,
             note: self.note,
+            reviewer: self.reviewer,
+            decided_us: self.decided_us,
             created_us: self.created_us,
         })
     }

@@ -17,7 +17,7 @@ use pipeline::verdict::{Reason, Verdict};
 use super::fixtures::{Ledger, report, task_hash};
 use crate::{
     AcceptanceId, AttemptId, CheckOutcome, ClaimState, Decision, Ended, NewAcceptance, NewCheck,
-    NewJudgement, PilotKey, Purpose, Store, framework,
+    NewJudgement, PilotKey, Purpose, Ruling, Store, framework,
 };
 
 const SEED: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -138,12 +138,12 @@ async fn carry(store: &Store, id: &AcceptanceId, suspicion: Option<Suspicion>) -
     store.end_acceptance(id, &conclude(&protocol(), &entries)).await.unwrap()
 }
 
-struct Claimed {
-    ledger: Ledger,
+pub(super) struct Claimed {
+    pub(super) ledger: Ledger,
     id: AcceptanceId,
 }
 
-async fn claimed() -> Claimed {
+pub(super) async fn claimed() -> Claimed {
     let ledger = Ledger::new().await;
     let attempt = ledger.bring(1, State::Closed).await;
     let id = begin(&ledger.store, &attempt, Purpose::Claim).await;
@@ -249,10 +249,13 @@ async fn what_is_suspect_waits_for_a_person() {
     assert_eq!((reviews[0].suspicion.as_str(), reviews[0].decision), ("PHYSICS", None));
     let entries = store.entries(&id).await.unwrap();
     let claim = reviewed(&protocol(), &entries, "the floor is wrong").unwrap();
-    let note = "the floor is wrong";
-    let made = store.decide_review(&id, Decision::Accepted, note, Some(&claim)).await.unwrap();
-    assert_eq!(store.claims().await.unwrap()[0].id, made.unwrap());
-    let again = store.decide_review(&id, Decision::Rejected, note, None).await;
+    let by_ada = Ruling { reason: "the floor is wrong", reviewer: "ada" };
+    let made = store.decide_review(&id, Decision::Accepted, by_ada, Some(&claim)).await.unwrap();
+    let row = store.claims().await.unwrap().remove(0);
+    assert_eq!(row.id, made.unwrap());
+    assert!(row.is_approved() && row.approvals[0].reviewer == "ada", "{:?}", row.approvals);
+    assert_eq!(store.reviews().await.unwrap()[0].reviewer.as_deref(), Some("ada"));
+    let again = store.decide_review(&id, Decision::Rejected, by_ada, None).await;
     assert!(again.unwrap_err().to_string().contains("waits"));
     let verified = store.verify_run(&ledger.run).await.unwrap();
     assert!(verified.is_ok(), "{verified:?}");
@@ -375,7 +378,7 @@ const TAMPERED: &[(&str, &str)] = &[
     ),
     ("UPDATE event SET body = 'x' WHERE seq = 9", "event 9"),
     (
-        "INSERT INTO review SELECT id, 'AUDIT', 'x', NULL, NULL, 0, NULL, 'x'
+        "INSERT INTO review SELECT id, 'AUDIT', 'x', NULL, NULL, 0, NULL, 'x', NULL
       FROM acceptance",
         "review_opened",
     ),

@@ -112,6 +112,10 @@ async fn an_older_ledger_is_brought_up_to_date() {
             ('b', 'Faulted/GUARD: a/b', 2, 'o');";
     sqlx::raw_sql(filled).execute(&mut connection).await.unwrap();
     connection.close().await.unwrap();
+    // Also by somebody who only reads.
+    let reader = Store::open_read_only(&path).await.unwrap();
+    assert_eq!(reader.claims().await.unwrap(), Vec::new());
+    reader.close().await;
     let store = Store::open(&path).await.unwrap();
     for (key, verdict, first_seen_us) in [
         ("a", Verdict::failed(Reason::Timeout, "5 s: too long"), 1),

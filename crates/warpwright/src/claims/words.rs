@@ -7,6 +7,8 @@ use pipeline::report::{Measured, Score, microseconds};
 use serde_json::{Value, json};
 use store::{CheckOutcome, ClaimRow, ClaimState};
 
+use crate::claims::approval;
+
 /// The tier of a claim that stands; `None` for one that does not.
 pub(crate) fn tier_of(state: ClaimState) -> Option<Tier> {
     match state {
@@ -40,7 +42,9 @@ pub(crate) fn of_row(row: &ClaimRow) -> String {
         .map(|check| format!("; last look: {}, {}", outcome_in_words(check.outcome), check.detail));
     let last = last.filter(|_| row.state != ClaimState::Withdrawn).unwrap_or_default();
     let energy = energies(&row.claim).next().map(|it| format!("; {it}")).unwrap_or_default();
-    format!("{} #{}: {what}{energy}{last}", row.task_name, row.seq)
+    let decided = row.approvals.last().map(|it| format!("; {}", approval::in_words(it)));
+    let decided = decided.unwrap_or_default();
+    format!("{} #{}: {what}{energy}{last}{decided}", row.task_name, row.seq)
 }
 
 /// Energy of one call on each case where the card's counter told both.
@@ -158,6 +162,11 @@ pub(crate) fn as_json(row: &ClaimRow) -> Value {
             "case": case.case, "candidate": case.candidate_mj, "baseline": case.baseline_mj,
         })).collect::<Vec<_>>(),
         "baseline_set": if row.claim.over_framework { "framework" } else { "native" },
+        "approved": row.is_approved(),
+        "decisions": row.approvals.iter().map(|it| json!({
+            "decision": it.decision.name(), "reason": it.reason, "by": it.reviewer,
+            "at_us": it.decided_us,
+        })).collect::<Vec<_>>(),
         "checks": row.checks.iter().map(|check| json!({
             "outcome": check.outcome.name(), "detail": check.detail,
         })).collect::<Vec<_>>(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// How much is measured.
 #[derive(Debug, Args)]
@@ -82,16 +82,32 @@ pub(crate) struct RecheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReviewArgs {
-    /// What is decided about: the id that the list shows, the start of one, or a run, task or
-    /// attempt
-    pub(crate) selector: Option<String>,
-    /// Let it pass: it becomes a claim
-    #[arg(long, conflicts_with = "reject", requires = "selector")]
-    pub(crate) accept: bool,
-    /// Turn it away for good
-    #[arg(long, requires = "selector")]
-    pub(crate) reject: bool,
-    /// Why, in your words; stored, and in the claim
+    #[command(subcommand)]
+    pub(crate) command: Option<ReviewCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReviewCommand {
+    /// List what waits for a person; also meant by `review` alone
+    List {
+        /// Everything about a claim, run, task or attempt instead, what was decided included
+        selector: Option<String>,
+    },
+    /// Let it pass: what is suspect becomes a claim, and a claim may go out
+    Approve(DecideArgs),
+    /// Turn it away: what is suspect for good, a claim until it is approved
+    Reject(DecideArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DecideArgs {
+    /// What is decided about: an id that the list shows, the start of one, or an attempt, task or
+    /// run
+    pub(crate) selector: String,
+    /// Why, in your words; stored with your name
     #[arg(long, value_name = "TEXT")]
-    pub(crate) note: Option<String>,
+    pub(crate) reason: String,
+    /// Your name [default: the user's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
 }

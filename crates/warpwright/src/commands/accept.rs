@@ -209,7 +209,10 @@ pub(crate) async fn told(
     let id = match ended {
         Ended::Claimed(id) => id,
         Ended::Waits => {
-            terminal::line(&format!("a person has to look: review {}", row.id));
+            terminal::line(&format!(
+                "a person has to look: review approve {} --reason TEXT",
+                row.id
+            ));
             return Ok(without_claim(conclusion.cause.clone()));
         }
         Ended::Nothing => return Ok(without_claim(conclusion.cause.clone())),

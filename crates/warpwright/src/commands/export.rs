@@ -10,11 +10,12 @@ use pipeline::acceptance::{Entry, reviewed};
 use pipeline::digest::Digest;
 use store::{AcceptanceRow, AttemptRow, ClaimRow, ClaimState, Store};
 
+use crate::claims::approval;
 use crate::cli::{ExportArgs, ExportFormat};
 use crate::outcome::{Outcome, bad_input};
 use crate::selector::{self, Selected, What};
 use crate::settings::Places;
-use crate::{environment, terminal, wiring};
+use crate::{privacy, terminal, wiring};
 
 /// Writes the bundle of a claim.
 pub(crate) async fn perform(places: &Places, args: &ExportArgs) -> anyhow::Result<Outcome> {
@@ -23,11 +24,13 @@ pub(crate) async fn perform(places: &Places, args: &ExportArgs) -> anyhow::Resul
     if claim.state == ClaimState::Withdrawn {
         return Err(bad_input(format!("claim {} was withdrawn: {}", claim.id, claim.why)));
     }
+    if let Some(why) = approval::withheld(places, &claim) {
+        return Err(bad_input(why));
+    }
     let bundle = bundle_of(&store, &claim).await?;
     bundle.check().map_err(|why| anyhow::anyhow!("the bundle of claim {}: {why}", claim.id))?;
     let ExportFormat::Bundle = args.format;
-    let private = environment::private_texts(&[&places.ledger, &places.cache]);
-    let bytes = bundle.pack(&private).map_err(bad_input)?;
+    let bytes = bundle.pack(&privacy::scrubber(places)).map_err(bad_input)?;
     write_new(&args.out, &bytes)?;
     terminal::line(&format!(
         "wrote {}: claim {} with its seed; `reproduce` checks it on any machine with a {}",

@@ -6,7 +6,7 @@ use pipeline::template::fence;
 use serde_json::{Value, json};
 use store::{ClaimRow, RunSummary, Store, TaskSummary};
 
-use crate::claims::{measured, words};
+use crate::claims::{approval, measured, words};
 use crate::commands::status::dollars;
 use crate::outcome::Outcome;
 use crate::settings::Places;
@@ -16,9 +16,15 @@ use crate::{selector, terminal};
 struct TaskPart<'a> {
     summary: &'a TaskSummary,
     attempts: Vec<Attempt>,
-    claims: Vec<ClaimRow>,
+    claims: Vec<ShownClaim>,
     /// How the best stands beside a baseline, in words.
     measured: Option<String>,
+}
+
+/// A claim as it may be printed: in words and as JSON.
+struct ShownClaim {
+    words: String,
+    json: Value,
 }
 
 /// Prints the report of a run.
@@ -42,6 +48,7 @@ pub(crate) async fn perform(
             }
             None => None,
         };
+        let claims = claims.iter().map(|claim| shown(places, claim)).collect();
         parts.push(TaskPart { summary: task, attempts, claims, measured });
     }
     if json {
@@ -50,6 +57,20 @@ pub(crate) async fn perform(
         terminal::line(&as_markdown(&summary, &parts));
     }
     Ok(Outcome::done())
+}
+
+/// One that waits for a person shows no number.
+fn shown(places: &Places, claim: &ClaimRow) -> ShownClaim {
+    match approval::withheld(places, claim) {
+        Some(why) => ShownClaim {
+            json: json!({
+                "claim": claim.id.to_string(), "task": claim.task_name, "seq": claim.seq,
+                "withheld": why,
+            }),
+            words: why,
+        },
+        None => ShownClaim { words: words::of_row(claim), json: words::as_json(claim) },
+    }
 }
 
 fn as_markdown(summary: &RunSummary, parts: &[TaskPart<'_>]) -> String {
@@ -113,7 +134,7 @@ fn task_lines(part: &TaskPart<'_>) -> Vec<String> {
     lines.extend(part.attempts.iter().map(row));
     lines.push(String::new());
     if !part.claims.is_empty() {
-        let claims = part.claims.iter().map(|claim| format!("- {}", cell(&words::of_row(claim))));
+        let claims = part.claims.iter().map(|claim| format!("- {}", cell(&claim.words)));
         lines.push("Claims:\n".to_owned());
         lines.extend(claims);
         lines.push(String::new());
@@ -192,7 +213,7 @@ fn as_json(summary: &RunSummary, parts: &[TaskPart<'_>]) -> Value {
                 "best": part.summary.best_seq,
                 "attempts": part.attempts.iter().map(attempt_json).collect::<Vec<_>>(),
                 "measured": part.measured,
-                "claims": part.claims.iter().map(words::as_json).collect::<Vec<_>>(),
+                "claims": part.claims.iter().map(|claim| &claim.json).collect::<Vec<_>>(),
             })
         })
         .collect();

@@ -22,6 +22,8 @@ pub(crate) const FILE_NAME: &str = "warpwright.toml";
 pub(crate) struct FileSettings {
     /// Models that `run` asks when none is named.
     pub(crate) default_model: Option<OneOrMany>,
+    /// Claims go out only once a person approved them.
+    pub(crate) require_review: Option<bool>,
     #[serde(default)]
     pub(crate) model: BTreeMap<String, ModelSection>,
     #[serde(default)]

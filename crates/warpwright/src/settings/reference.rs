@@ -38,13 +38,22 @@ const SECTIONS: &[Section] = &[
     Section {
         header: "",
         about: "",
-        settings: &[setting(
-            "default_model",
-            "\"gpt\"",
-            "none",
-            "`--model`, WARPWRIGHT_MODEL",
-            "The model, or a list of models that attempts take in turn, when `run` names none",
-        )],
+        settings: &[
+            setting(
+                "default_model",
+                "\"gpt\"",
+                "none",
+                "`--model`, WARPWRIGHT_MODEL",
+                "The model, or a list of models that attempts take in turn, when `run` names none",
+            ),
+            setting(
+                "require_review",
+                "false",
+                "false",
+                "WARPWRIGHT_REQUIRE_REVIEW",
+                "Export and report a claim only after `review approve`",
+            ),
+        ],
         active: true,
     },
     Section {

@@ -1,0 +1,39 @@
+//! What comes from outside, without secrets and traces of this machine: each step of an attempt
+//! takes its values through here before it writes any of them.
+//!
+//! Kernels, plans, PTX and cubins are stored as they are: they are hashed, and built again.
+
+use pipeline::build::Diagnostic;
+use pipeline::scrub::Scrubber;
+use pipeline::verdict::Verdict;
+
+use crate::SettledReply;
+
+pub(crate) fn text(scrubber: &Scrubber, text: &str) -> String {
+    scrubber.scrub(text).into_owned()
+}
+
+pub(crate) fn verdict(scrubber: &Scrubber, verdict: &Verdict) -> Verdict {
+    Verdict { detail: text(scrubber, &verdict.detail), ..verdict.clone() }
+}
+
+pub(crate) fn reply(scrubber: &Scrubber, reply: &SettledReply) -> SettledReply {
+    SettledReply {
+        text: scrubber.scrub_reply(&reply.text).into_owned(),
+        reasoning: text(scrubber, &reply.reasoning),
+        http_log: scrubber.scrub_json(&reply.http_log).into_owned(),
+        model: text(scrubber, &reply.model),
+        finish_reason: text(scrubber, &reply.finish_reason),
+        ..reply.clone()
+    }
+}
+
+pub(crate) fn diagnostics(scrubber: &Scrubber, diagnostics: &[Diagnostic]) -> Vec<Diagnostic> {
+    let clean = |diagnostic: &Diagnostic| Diagnostic {
+        file: text(scrubber, &diagnostic.file),
+        message: text(scrubber, &diagnostic.message),
+        excerpt: text(scrubber, &diagnostic.excerpt),
+        ..diagnostic.clone()
+    };
+    diagnostics.iter().map(clean).collect()
+}
