@@ -1,5 +1,7 @@
 //! Every target on its kept corpus and on seeded changes of it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::path::{Path, PathBuf};
 
 use fuzzing::{INPUT_BYTES_MAX, TARGETS};
