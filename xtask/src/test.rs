@@ -41,7 +41,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
         command.current_dir(root);
         command
     };
-    parts.run("toolchain", 15, |deadline| {
+    parts.run("toolchain", 25, |deadline| {
         let arguments = ["run", "--package", "warpwright", "--profile", "ci", "--locked"];
         let mut command = at_root(shell::cargo(&arguments));
         command.args(["--", "toolchain", "install"]);

@@ -1,5 +1,6 @@
 //! Every target on its kept corpus and on seeded changes of it.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use fuzzing::{INPUT_BYTES_MAX, TARGETS};
@@ -7,12 +8,13 @@ use fuzzing::{INPUT_BYTES_MAX, TARGETS};
 /// Changes of each file.
 const CHANGES: u64 = 40;
 
-fn files(target: &str) -> Vec<PathBuf> {
+fn files(target: &str) -> io::Result<Vec<PathBuf>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files = std::fs::read_dir(&folder)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<Vec<PathBuf>>>()?;
     files.sort();
-    files
+    Ok(files)
 }
 
 /// The finaliser of splitmix64.
@@ -38,12 +40,12 @@ fn changed(bytes: &[u8], seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn no_input_of_a_corpus_or_near_it_breaks_a_target() {
+fn no_input_of_a_corpus_or_near_it_breaks_a_target() -> io::Result<()> {
     for target in TARGETS {
-        let files = files(target.name);
+        let files = files(target.name)?;
         assert!(files.len() >= 3, "{}: {} files", target.name, files.len());
         for (index, file) in files.iter().enumerate() {
-            let bytes = std::fs::read(file).unwrap();
+            let bytes = std::fs::read(file)?;
             assert!(bytes.len() <= INPUT_BYTES_MAX, "{}", file.display());
             (target.run)(&bytes);
             for change in 0..CHANGES {
@@ -51,14 +53,16 @@ fn no_input_of_a_corpus_or_near_it_breaks_a_target() {
             }
         }
     }
+    Ok(())
 }
 
 #[test]
-fn each_target_has_a_program_for_the_fuzzer() {
+fn each_target_has_a_program_for_the_fuzzer() -> io::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/fuzz_targets");
     for target in TARGETS {
-        let text = std::fs::read_to_string(folder.join(format!("{}.rs", target.name))).unwrap();
+        let text = std::fs::read_to_string(folder.join(format!("{}.rs", target.name)))?;
         assert!(text.contains(&format!("\"{}\"", target.name)), "{}", target.name);
     }
     assert!(fuzzing::target("none").is_none());
+    Ok(())
 }
