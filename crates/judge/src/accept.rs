@@ -59,6 +59,7 @@ impl Judge {
         weighted.sort_by_key(|case| case.name != HEADLINE);
         let case = |case: &&Case| WeightedCase { case: case.name.clone(), weight: case.weight };
         self.reach(ChildKind::Candidate, cancel)?;
+        self.note_tools(cancel)?;
         Ok(Protocol {
             cases: weighted.iter().map(case).collect(),
             baselines: self.baselines_here(evaluation, cancel)?,

@@ -22,7 +22,7 @@ use sandbox::{CancelFlag, ForkServer, Memfd, ServerSpec, WindowCall};
 use crate::cases::lock;
 use crate::children::{ChildEnd, ended};
 use crate::gpu::Lease;
-use crate::limits::{PYTHON_ANSWER_BYTES_MAX, PYTHON_FOLDERS_MAX, PYTHON_START};
+use crate::limits::{PYTHON_ANSWER_BYTES_MAX, PYTHON_FOLDERS_MAX, PYTHON_LIMITS, PYTHON_START};
 use crate::{Judge, JudgeConfig, JudgeError};
 
 /// The program, in the order in which its parts need each other.
@@ -61,7 +61,10 @@ impl Judge {
     /// # Errors
     /// [`JudgeError::NotAvailable`] where there is none.
     pub fn python_versions(&self, cancel: &CancelFlag) -> Result<PythonVersions, JudgeError> {
-        match self.baselines()?.server.ready(cancel)? {
+        let server = self.baselines()?;
+        let ready = server.server.ready(cancel)?;
+        self.note_confinement(server.server.confinement());
+        match ready {
             Ok(text) => serde_json::from_str(&text)
                 .map_err(|error| unusable(&format!("it told its versions otherwise: {error}"))),
             Err(outcome) => match ended::<()>(outcome).map_err(with_hint)? {
@@ -149,6 +152,7 @@ impl Server {
             program,
             arguments,
             environment,
+            limits: PYTHON_LIMITS,
             start_deadline: PYTHON_START,
         };
         Ok(Self { server: ForkServer::new(spec), cache_folder, _own: own })

@@ -11,6 +11,8 @@ use sandbox::{ChildKind, ConfinementSet};
 use crate::Judge;
 use crate::cases::lock;
 
+/// What is beside the tools of a toolkit, one of which is there.
+const TOOLKIT_PARTS: [&str; 4] = ["nvvm", "version.json", "libsanitizer-public.so", "sections"];
 /// Where programs look for libraries.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
@@ -58,10 +60,11 @@ impl ConfinementConfig {
         program: &Path,
         environment: &[(String, String)],
     ) -> ConfinementSet {
-        // A toolkit keeps what a tool needs beside the folder that the tool is in.
         let real = tool.canonicalize().unwrap_or_else(|_| tool.to_owned());
-        let toolkit = real.parent().and_then(Path::parent).filter(|it| it.parent().is_some());
-        let own = [Some(program), Some(tool), toolkit].into_iter().flatten().map(Path::to_owned);
+        let own = [Some(program), Some(tool), Some(&*real), toolkit_of(&real)]
+            .into_iter()
+            .flatten()
+            .map(Path::to_owned);
         self.finished(set.reading(own).reading(libraries(environment)))
     }
 
@@ -79,6 +82,15 @@ impl ConfinementConfig {
     fn finished(&self, set: ConfinementSet) -> ConfinementSet {
         set.requiring(self.level_required).up_to(self.level_max)
     }
+}
+
+/// A toolkit keeps what a tool needs beside the folder that the tool is in. What is not known as
+/// one is not opened: the tool may lie in somebody's home.
+fn toolkit_of(tool: &Path) -> Option<&Path> {
+    let own = tool.parent()?;
+    let above = own.parent()?;
+    let has = |folder: &Path| TOOLKIT_PARTS.iter().any(|part| folder.join(part).exists());
+    [above, own].into_iter().find(|folder| has(folder))
 }
 
 fn libraries(environment: &[(String, String)]) -> Vec<PathBuf> {
@@ -102,9 +114,26 @@ impl Judge {
     pub(crate) fn note_confinement(&self, found: Option<Confinement>) {
         let Some(found) = found else { return };
         let mut held = lock(&self.held);
-        let known = held.get(&found.set);
-        if known.is_none_or(|known| (found.level, known.lacks()) < (known.level, found.lacks())) {
+        if held.get(&found.set).is_none_or(|known| found.is_weaker_than(known)) {
             held.insert(found.set.clone(), found);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::toolkit_of;
+
+    #[test]
+    fn only_a_toolkit_is_opened_around_a_tool() {
+        let folder = tempfile::tempdir().unwrap();
+        let tool = folder.path().join("bin/ncu");
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        fs::write(&tool, "").unwrap();
+        assert_eq!(toolkit_of(&tool), None);
+        fs::write(folder.path().join("version.json"), "{}").unwrap();
+        assert_eq!(toolkit_of(&tool), Some(folder.path()));
     }
 }

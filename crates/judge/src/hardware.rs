@@ -1,6 +1,7 @@
 //! What GPUs there are, and what one of them can do: probes in children, never in this process.
 
 use std::path::Path;
+use std::process::Command;
 
 use pipeline::hardware::{Ceilings, HardwareSheet};
 use sandbox::wire::{ProbeReport, ProbeRequest, Slice};
@@ -20,6 +21,7 @@ pub fn find_gpus(
     environment: &[(String, String)],
     confinement: &ConfinementConfig,
 ) -> Result<Vec<HardwareSheet>, JudgeError> {
+    make_device_nodes();
     let kind = ChildKind::Probe;
     let confinement = confinement.of_child(kind, true, environment);
     let limits = &PROBE_LIMITS;
@@ -28,6 +30,16 @@ pub fn find_gpus(
     match reported(performed.end)? {
         ProbeReport::Gpus(sheets) => Ok(sheets),
         _ => Err(unexpected()),
+    }
+}
+
+/// After a start of the machine the driver's devices are made by the first program that needs them,
+/// with a helper that runs as root whoever calls it. A confined child may not call it.
+fn make_device_nodes() {
+    let driver = Path::new("/proc/driver/nvidia/version");
+    if driver.exists() && !Path::new("/dev/nvidia-uvm").exists() {
+        // Where it fails, the child says what is missing.
+        let _ = Command::new("nvidia-modprobe").args(["-c", "0", "-u"]).status();
     }
 }
 

@@ -104,6 +104,15 @@ pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
 pub(crate) const PATTERN_BYTES: u64 = u64::MAX;
 /// How long a Python may take to import PyTorch.
 pub(crate) const PYTHON_START: Duration = Duration::from_secs(180);
+/// Limits of PyTorch's server and of each of its windows, which have deadlines besides: generous,
+/// since compilers run in them.
+pub(crate) const PYTHON_LIMITS: ChildLimits = ChildLimits {
+    deadline: PYTHON_START,
+    cpu_s: 24 * 3600,
+    data_bytes: 64 << 30,
+    file_bytes: 8 << 30,
+    open_files: 4096,
+};
 /// Longest path of a Python, in bytes.
 pub(crate) const PYTHON_ANSWER_BYTES_MAX: usize = 4096;
 /// Folders that an interpreter may name as its own.

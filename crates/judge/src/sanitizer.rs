@@ -1,6 +1,7 @@
 //! compute-sanitizer over the candidate's own child, where the machine has it.
 //!
-//! One small public case, outputs not compared: only what the tool says counts. The child is
+//! One small public case with inputs that are no secret, outputs not compared: only what the tool
+//! says counts. The child is
 //! started by a process of the tool's, with its libraries, threads and descriptors: see
 //! [`sandbox::WATCHED`].
 
@@ -19,6 +20,7 @@ use crate::compared::Bulk;
 use crate::decide::words;
 use crate::evaluate::Evaluation;
 use crate::headline::Headline;
+use crate::profiler::KNOWN_SEED;
 use crate::reference::image_memfds;
 use crate::tools::find_tool;
 use crate::{Judge, JudgeError};
@@ -98,7 +100,7 @@ impl Judge {
         let Some((_, case, plan)) = plans.by_ref().min_by_key(|(bytes, _, _)| *bytes) else {
             return Ok(Sanitized::not_available("no public case runs here"));
         };
-        let secret = MasterSeed(evaluation.seed.0).derive("sanitizer");
+        let secret = MasterSeed(KNOWN_SEED.0).derive("sanitizer");
         let mut runs = self.case_runs(case, &plan, &[Distribution::D1], &secret);
         runs.specs.truncate(1);
         let trials = self.prepare_trials(evaluation, runs.specs, cancel)?;

@@ -23,7 +23,31 @@ pub fn find_tool(name: &str) -> Option<PathBuf> {
     found.find(|path: &PathBuf| Path::is_file(path))
 }
 
+fn environment_of_tools(mut environment: Vec<(String, String)>) -> Vec<(String, String)> {
+    let tools = [("PATH", TOOL_PATH), ("HOME", "/tmp")];
+    environment.extend(tools.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    environment
+}
+
 impl Judge {
+    /// Finds out what holds the tools that are there, with a child under each one's set.
+    pub(crate) fn note_tools(&self, cancel: &CancelFlag) -> Result<(), JudgeError> {
+        let config = &self.config;
+        let of_gpus = config.gpus.as_ref().map_or_else(Vec::new, |gpus| gpus.environment.clone());
+        let environment = environment_of_tools(of_gpus);
+        let sets = [
+            ("compute-sanitizer", ConfinementSet::of_sanitizer()),
+            ("ncu", ConfinementSet::of_profiler()),
+        ];
+        for (name, set) in sets {
+            let Some(tool) = find_tool(name) else { continue };
+            let set = config.confinement.of_tool(set, &tool, &config.program, &environment);
+            let reached = self.reach_with(set, false, &environment, cancel)?;
+            self.note_confinement(Some(reached.confinement));
+        }
+        Ok(())
+    }
+
     /// Runs a candidate's child under a tool, on a card that is looked after; gives its end, and
     /// the end of what the tool and the child wrote. `watched_by` are the words before the child's
     /// own; both are held by the tool's set.
@@ -37,9 +61,7 @@ impl Judge {
         let lease = self.lease(cancel)?;
         let lease = lease.ok_or_else(|| JudgeError::NotAvailable("no GPU".to_owned()))?;
         request.device = self.device_choice(Some(&lease), Whose::Reference);
-        let tools = [("PATH", TOOL_PATH), ("HOME", "/tmp")];
-        let mut environment = lease.environment();
-        environment.extend(tools.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let environment = environment_of_tools(lease.environment());
         let program = &self.config.program;
         let tool = watched_by.first().map_or(Path::new(""), Path::new);
         let call = Call {

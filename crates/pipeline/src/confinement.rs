@@ -112,6 +112,23 @@ impl Confinement {
         self.layers.iter().any(|(it, state)| *it == layer && is_enforced(state))
     }
 
+    /// How a layer was enforced, or why it was not.
+    #[must_use]
+    pub fn words(&self, layer: Layer) -> &str {
+        let state = self.layers.iter().find(|(it, _)| *it == layer).map(|(_, state)| state);
+        match state {
+            Some(LayerState::Enforced(words) | LayerState::NotAvailable(words)) => words,
+            Some(LayerState::LeftOut) | None => "",
+        }
+    }
+
+    /// Whether less holds than in another record.
+    #[must_use]
+    pub fn is_weaker_than(&self, other: &Self) -> bool {
+        let held = |record: &Self| Layer::ALL.iter().filter(|layer| record.has(**layer)).count();
+        (self.level, held(self)) < (other.level, held(other))
+    }
+
     /// What was wanted and does not hold, a sentence for each layer.
     #[must_use]
     pub fn lacks(&self) -> Vec<String> {
@@ -176,10 +193,20 @@ mod tests {
     }
 
     #[test]
+    fn of_two_records_one_is_weaker() {
+        let (all, fewer) = (record(&[]), record(&[Layer::Identity]));
+        assert!(fewer.is_weaker_than(&all) && !all.is_weaker_than(&fewer));
+        assert!(!all.is_weaker_than(&all));
+        let (first, second) = (record(&[Layer::Cgroup]), record(&[Layer::Landlock]));
+        assert!(second.is_weaker_than(&first) && !first.is_weaker_than(&second));
+    }
+
+    #[test]
     fn what_is_missing_is_said() {
         let record = record(&[Layer::Cgroup]);
         assert!(record.has(Layer::Landlock) && !record.has(Layer::Cgroup));
         assert_eq!(record.lacks(), ["cgroup: no such thing"]);
+        assert_eq!(record.words(Layer::Cgroup), "no such thing");
         assert_eq!(
             record.to_string(),
             "level 3 of 4 (process, identity, rlimits, seccomp, landlock, namespaces); \

@@ -17,9 +17,13 @@ pub(crate) fn tried(targets: &ReachTargets) -> Vec<(String, Option<String>)> {
         ("read the judge's memory", File::open(format!("/proc/{process}/mem")).map(drop)),
         ("read the judge's environment", File::open(format!("/proc/{process}/environ")).map(drop)),
         ("write a file", write_file()),
-        ("connect by TCP", TcpStream::connect(("127.0.0.1", targets.tcp_port)).map(drop)),
-        ("send by UDP", send(targets.udp_port)),
     ];
+    if let Some(port) = targets.tcp_port {
+        attempts.push(("connect by TCP", TcpStream::connect(("127.0.0.1", port)).map(drop)));
+    }
+    if let Some(port) = targets.udp_port {
+        attempts.push(("send by UDP", send(port)));
+    }
     if let Some(home) = &targets.home {
         attempts.push(("list the home folder", read_dir(home).map(drop)));
     }
@@ -54,8 +58,8 @@ mod tests {
         let targets = ReachTargets {
             process: std::process::id(),
             home: Some("/tmp".to_owned()),
-            tcp_port: tcp.local_addr().unwrap().port(),
-            udp_port: udp.local_addr().unwrap().port(),
+            tcp_port: Some(tcp.local_addr().unwrap().port()),
+            udp_port: Some(udp.local_addr().unwrap().port()),
             with_context: false,
         };
         let found = tried(&targets);

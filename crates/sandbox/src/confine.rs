@@ -33,8 +33,10 @@ use set::ConfinementSet;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Setup {
     pub(crate) set: ConfinementSet,
-    /// `None` for a server, whose windows have a deadline each and take what they need.
-    pub(crate) limits: Option<ChildLimits>,
+    pub(crate) limits: ChildLimits,
+    /// The number of the parent, with which this process ends; `None` for a server, which ends with
+    /// its socket: the kernel would end it with the thread that started it.
+    pub(crate) parent: Option<u32>,
     /// Where the child tells what holds it.
     pub(crate) told_fd: i32,
     /// The group that it joins, or why there is none.
@@ -67,15 +69,15 @@ pub(crate) fn enter(setup: &Setup) -> Result<Told, SandboxError> {
         states.push((Layer::Cgroup, cgroup::join(setup.cgroup.as_ref())));
     }
     // Processes are counted by user, so that limit waits until this is no longer root.
-    if let (true, Some(limits)) = (wants(Layer::Rlimits), &setup.limits) {
-        rlimits::of_resources(limits)?;
+    if wants(Layer::Rlimits) {
+        rlimits::of_resources(&setup.limits)?;
     }
     if wants(Layer::Identity) {
         states.push((Layer::Identity, identity::take_own_user(set)));
     }
     let mut waits = false;
     if wants(Layer::Namespaces) {
-        let entered = namespaces::enter(set)?;
+        let entered = namespaces::enter(set, setup.parent)?;
         waits = entered.waits;
         states.push((Layer::Namespaces, entered.state));
     }
@@ -84,15 +86,18 @@ pub(crate) fn enter(setup: &Setup) -> Result<Told, SandboxError> {
             *layer == Layer::Namespaces && matches!(state, LayerState::Enforced(_))
         });
         let own_user = in_own_world || rustix::process::geteuid() != started_by;
-        let limits = setup.limits.as_ref();
-        states.push((Layer::Rlimits, rlimits::of_processes(set, limits, own_user)?));
+        states.push((Layer::Rlimits, rlimits::of_processes(set, own_user)?));
     }
-    if wants(Layer::Identity) && !set.keeps_capabilities {
-        identity::drop_capabilities()?;
+    if wants(Layer::Identity) {
+        identity::drop_capabilities(set.keeps_capabilities)?;
     }
     let failed = |error| SandboxError::system("confine the child", error);
     rustix::thread::set_no_new_privs(true).map_err(failed)?;
-    shape::end_with_parent(waits)?;
+    match (waits, setup.parent) {
+        (true, _) => shape::end_with_parent(None)?,
+        (false, Some(parent)) => shape::end_with_parent(Some(parent))?,
+        (false, None) => {}
+    }
     if wants(Layer::Landlock) {
         states.push((Layer::Landlock, landlock::restrict(set)));
     }

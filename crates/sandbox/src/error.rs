@@ -62,6 +62,14 @@ pub enum SandboxError {
         /// What it has.
         why: String,
     },
+    /// A child could not confine itself as it must; nothing was run.
+    #[error("a child cannot be confined as `{set}`: {why}; nothing was run")]
+    NotConfined {
+        /// Name of the set.
+        set: String,
+        /// What failed.
+        why: String,
+    },
     /// A memory is mapped for reading while others may write it.
     #[error("the shared memory may still be written; seal it before it is read")]
     NotSealed,

@@ -140,14 +140,15 @@ pub(crate) fn word(index: usize) -> Result<String, SandboxError> {
 pub(crate) fn be_confined(setup: &str) -> Result<Setup, SandboxError> {
     let setup: Setup = serde_json::from_str(setup).map_err(|error| not_valid("setup", &error))?;
     system::take_over_descriptors()?;
-    let told = confine::enter(&setup)?;
+    let entered = confine::enter(&setup);
+    let told = entered.as_ref().map_err(ToString::to_string);
     let text = serde_json::to_vec(&told).map_err(|error| not_valid("confinement", &error))?;
     let fd = setup.told_fd;
     let pipe = take_fd_ownership(fd)
         .map_err(|error| SandboxError::MissingFd { fd, reason: error.to_string() })?;
     let tell = |error: io::Error| SandboxError::system("tell what holds the child", error);
     File::from(pipe).write_all(&text).map_err(tell)?;
-    Ok(setup)
+    entered.map(|_| setup)
 }
 
 /// The number by which the rest of the machine knows this process, which in a namespace of its own

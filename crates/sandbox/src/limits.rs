@@ -30,6 +30,8 @@ pub(crate) const SERVER_REQUEST_BYTES_MAX: usize = 128 << 10;
 pub(crate) const SERVER_ANSWER_BYTES_MAX: usize = 64 << 10;
 /// How long a fork server may take to fork or to reap before it counts as dead.
 pub(crate) const SERVER_ANSWER_WAIT: std::time::Duration = std::time::Duration::from_secs(30);
+/// Descriptors that are closed one by one where there is no call for all of them.
+pub(crate) const OPEN_FILES_MAX: u64 = 1 << 20;
 /// Processes and threads that a child may have.
 pub(crate) const PROCESSES_MAX: u64 = 1024;
 /// What a child may write into a working directory in memory, in bytes and in files.
@@ -37,5 +39,9 @@ pub(crate) const WORK_FOLDER_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const WORK_FOLDER_FILES_MAX: u64 = 1024;
 /// Memory of a child's group besides its own data and what is shared with it, in bytes.
 pub(crate) const GROUP_SPARE_BYTES: u64 = 1 << 30;
+/// How long the processes of a group may take to be gone once it was killed, and how often that is
+/// looked at.
+pub(crate) const GROUP_END_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
+pub(crate) const GROUP_END_POLL: std::time::Duration = std::time::Duration::from_millis(2);
 /// Longest account of what holds a child, in bytes.
 pub(crate) const TOLD_BYTES_MAX: usize = 64 << 10;

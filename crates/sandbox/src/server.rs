@@ -24,8 +24,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use pipeline::confinement::Confinement;
+
 use crate::CancelFlag;
-use crate::child::{ChildOutcome, ChildRun};
+use crate::child::{ChildLimits, ChildOutcome, ChildRun};
 use crate::confine::set::ConfinementSet;
 use crate::error::SandboxError;
 use crate::limits::{BULK_MAX, SERVER_REQUEST_BYTES_MAX};
@@ -45,6 +47,9 @@ pub struct ServerSpec {
     pub arguments: Vec<String>,
     /// Its whole environment.
     pub environment: Vec<(String, String)>,
+    /// What it and each of its children may use. Its processor time counts as long as it lives, and
+    /// the deadline is that of each window.
+    pub limits: ChildLimits,
     /// Until when it must have said that it is ready.
     pub start_deadline: Duration,
 }
@@ -104,9 +109,14 @@ impl ForkServer {
             Ok(forked) => forked.until_end(self, call)?,
             Err(outcome) => outcome,
         };
-        let confinement = self.lock().as_ref().map(|link| link.confinement().clone());
+        let confinement = self.confinement();
         let wall = started.elapsed();
         Ok(ChildRun { outcome, wall, stderr_tail: String::new(), confinement })
+    }
+
+    /// What holds the server and its children; `None` where it does not run.
+    pub fn confinement(&self) -> Option<Confinement> {
+        self.lock().as_ref().map(|link| link.confinement().clone())
     }
 
     /// Has the server fork a child; a server that died is started again, once.

@@ -3,7 +3,6 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt, FdMapping};
@@ -43,6 +42,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Its number.
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
     /// Kills the child and every process of its group. Only before it is reaped: until then its
     /// number cannot belong to another group. One that waits for a namespace has that killed by a
     /// signal, and ends when everything in there has ended: only then is a card free.
@@ -152,8 +156,9 @@ pub(crate) fn start(spec: &ChildSpec<'_>, folder: &Path) -> Result<Running, Sand
         shared_bytes += rustix::fs::fstat(bulk).map_or(0, |stat| stat.st_size.unsigned_abs());
     }
     fds.push(told_write);
-    let limits = Some(spec.limits);
-    let (setup, group) = set_up(spec.confinement, limits, fds.len(), shared_bytes)?;
+    let setup = setup(spec.confinement, spec.limits, fds.len());
+    let setup = Setup { parent: Some(std::process::id()), ..setup };
+    let (setup, group) = with_group(setup, shared_bytes)?;
     let command = match spec.watched_by {
         [] => own_child(spec, &setup),
         words => watched_child(spec, words, &setup),
@@ -178,7 +183,7 @@ pub(crate) fn start_server(
     socket: OwnedFd,
 ) -> Result<Running, SandboxError> {
     let (told_read, told_write) = pipe()?;
-    let (setup, group) = set_up(&spec.confinement, None, 2, 0)?;
+    let (setup, group) = with_group(setup(&spec.confinement, &spec.limits, 2), 0)?;
     let mut command = Command::new(&spec.launcher);
     command.args([CONFINED_COMMAND, &setup, launch::REPLACED]).arg(&spec.program);
     command.args(&spec.arguments);
@@ -190,28 +195,25 @@ pub(crate) fn start_server(
     Ok(running)
 }
 
-/// What the child is told on its command line, and its control group. So many descriptors are given
-/// to it, the last of which is where it tells what holds it.
-fn set_up(
-    set: &ConfinementSet,
-    limits: Option<&ChildLimits>,
-    fds: usize,
-    shared_bytes: u64,
-) -> Result<(String, Option<Group>), SandboxError> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let made = set.layers.contains(&Layer::Cgroup).then(|| {
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("warpwright-{}-{count}", std::process::id());
-        Group::make(set, limits, shared_bytes, &name)
-    });
-    let unwanted = || Err("it is not wanted".to_owned());
-    let cgroup = made.as_ref().map_or_else(unwanted, |made| match made {
-        Ok(group) => Ok(group.members()),
-        Err(why) => Err(why.clone()),
-    });
+/// What a child without a parent or a group is told. So many descriptors are given to it, the last
+/// of which is where it tells what holds it.
+fn setup(set: &ConfinementSet, limits: &ChildLimits, fds: usize) -> Setup {
     let last = i32::try_from(fds).unwrap_or(i32::MAX).saturating_sub(1);
     let told_fd = REQUEST_FD.saturating_add(last);
-    let setup = Setup { set: set.clone(), limits: limits.cloned(), told_fd, cgroup };
+    let cgroup = Err("it is not wanted".to_owned());
+    Setup { set: set.clone(), limits: limits.clone(), parent: None, told_fd, cgroup }
+}
+
+/// What the child is told on its command line, and its control group.
+fn with_group(
+    mut setup: Setup,
+    shared_bytes: u64,
+) -> Result<(String, Option<Group>), SandboxError> {
+    let wanted = setup.set.layers.contains(&Layer::Cgroup);
+    let made = wanted.then(|| Group::make(&setup.set, &setup.limits, shared_bytes));
+    if let Some(made) = &made {
+        setup.cgroup = made.as_ref().map(Group::members).map_err(Clone::clone);
+    }
     let failed = |error: serde_json::Error| SandboxError::Message {
         what: "setup",
         reason: error.to_string(),

@@ -16,6 +16,7 @@ use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
 use crate::error::SandboxError;
+use crate::limits::OPEN_FILES_MAX;
 
 /// First descriptor that is no standard stream.
 const FIRST_FD: libc::c_uint = 3;
@@ -72,16 +73,33 @@ pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
-/// Has the signal to terminate kill a child of this process, which must not be reaped before this
-/// process ends.
+/// Keeps the signal to terminate waiting, or lets it come.
+pub(crate) fn hold_termination(hold: bool) {
+    let how = if hold { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    // SAFETY: the set is a value of numbers that the first two calls fill and the last one reads.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        libc::sigprocmask(how, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Has the signal to terminate kill a child of this process, until [`ignore_termination`].
 pub(crate) fn kill_when_terminated(child: Pid) {
     ENDED_BY_HANDLER.store(child.as_raw_pid(), Ordering::Release);
     // SAFETY: the handler makes one call that is allowed in a handler.
     unsafe { libc::signal(libc::SIGTERM, kill_it as *const () as libc::sighandler_t) };
 }
 
+/// From here on the signal to terminate does nothing: what it would kill may be reaped.
+pub(crate) fn ignore_termination() {
+    // SAFETY: a signal that is ignored runs no code.
+    unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
+}
+
 extern "C" fn kill_it(_: libc::c_int) {
-    // SAFETY: it is a child of this process that is not reaped before this process ends.
+    // SAFETY: it is a child of this process that is reaped only once this handler is gone.
     unsafe { libc::kill(ENDED_BY_HANDLER.load(Ordering::Acquire), libc::SIGKILL) };
 }
 
@@ -89,12 +107,21 @@ extern "C" fn kill_it(_: libc::c_int) {
 /// goes back to the code that owned them.
 pub(crate) fn keep_only(kept: &OwnedFd) {
     let kept = kept.as_raw_fd().unsigned_abs();
+    if kept > FIRST_FD {
+        close_all(FIRST_FD, kept - 1);
+    }
+    close_all(kept + 1, libc::c_uint::MAX);
+}
+
+/// Closes the descriptors of a range, also where the kernel, or a filter, has no call for that.
+fn close_all(first: libc::c_uint, last: libc::c_uint) {
     // SAFETY: whoever owned these descriptors lives on in another process.
-    unsafe {
-        if kept > FIRST_FD {
-            libc::close_range(FIRST_FD, kept - 1, 0);
-        }
-        libc::close_range(kept + 1, libc::c_uint::MAX, 0);
+    let closed = unsafe { libc::close_range(first, last, 0) } == 0;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let end = limit.map_or(OPEN_FILES_MAX, |limit| limit.min(OPEN_FILES_MAX));
+    for fd in (u64::from(first)..=u64::from(last)).take_while(|fd| !closed && *fd < end) {
+        // SAFETY: as above.
+        unsafe { libc::close(fd as libc::c_int) };
     }
 }
 

@@ -69,9 +69,10 @@ pub(crate) fn until_end(
         (Stop::Flooded, _) => ChildOutcome::Flooded,
         (Stop::Exited, _) if flooded => ChildOutcome::Flooded,
         (Stop::Exited, Some(status)) => match outcome(status, watch.report, &stderr_tail) {
-            ChildOutcome::Reported(_) if watch.confinement.is_none() => {
-                ChildOutcome::BadReport("it came without a word of what held the child".to_owned())
-            }
+            // Nothing foreign ran, whatever ended it.
+            outcome if watch.confinement.is_none() => ChildOutcome::OurBug(format!(
+                "it ended before it said what holds it ({outcome:?}): {stderr_tail}"
+            )),
             outcome => outcome,
         },
     };
@@ -181,7 +182,7 @@ impl Watch {
 }
 
 /// Reads what a child tells before it runs anything of others'; `None` until all of it is there, or
-/// if it ended without.
+/// if it ended without. A child that could not confine itself as it must is our breakage.
 pub(crate) fn read_told(
     pipe: &mut Option<OwnedFd>,
     told: &mut Vec<u8>,
@@ -194,14 +195,16 @@ pub(crate) fn read_told(
         told.extend_from_slice(bytes);
         told.len() <= TOLD_BYTES_MAX
     })?;
+    let failed = |reason| SandboxError::Message { what: "account of what holds the child", reason };
+    if told.len() > TOLD_BYTES_MAX {
+        return Err(failed(format!("it has over {TOLD_BYTES_MAX} bytes")));
+    }
     if pipe.is_some() || told.is_empty() {
         return Ok(None);
     }
-    let failed = |error: serde_json::Error| SandboxError::Message {
-        what: "account of what holds the child",
-        reason: error.to_string(),
-    };
-    let told: Told = serde_json::from_slice(told).map_err(failed)?;
+    let told: Result<Told, String> =
+        serde_json::from_slice(told).map_err(|error| failed(error.to_string()))?;
+    let told = told.map_err(|why| SandboxError::NotConfined { set: set.name.clone(), why })?;
     let (level, required) = (told.confinement.level, set.required_level);
     if level < required {
         let (set, why) = (set.name.clone(), told.confinement.to_string());

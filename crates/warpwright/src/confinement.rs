@@ -41,7 +41,7 @@ pub(crate) fn of_children(toolchain: Option<&Toolchain>) -> anyhow::Result<Confi
 pub(crate) fn tell(judge: &Judge) -> anyhow::Result<()> {
     static SAID: OnceLock<()> = OnceLock::new();
     let held = judge.reach(ChildKind::Build, &CancelFlag::default())?.confinement;
-    if held.level < LEVEL_MAX && SAID.set(()).is_ok() {
+    if !held.lacks().is_empty() && SAID.set(()).is_ok() {
         terminal::note(&format!("children are confined at {held}"));
     }
     Ok(())
@@ -83,7 +83,9 @@ fn folders(toolchain: &Toolchain) -> Vec<PathBuf> {
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
         [path.parent(), real.parent()].into_iter().flatten().map(Path::to_owned).collect::<Vec<_>>()
     });
-    libraries.into_iter().flatten().chain(toolchain.include_dirs.iter().cloned()).collect()
+    let folders = libraries.into_iter().flatten().chain(toolchain.include_dirs.iter().cloned());
+    // Whoever may enter a folder need not be able to read what is in it.
+    folders.chain([toolchain.nvrtc.clone(), toolchain.builtins.clone()]).collect()
 }
 
 #[cfg(test)]

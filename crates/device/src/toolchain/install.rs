@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ const MANIFEST_NAME: &str = "manifest.json";
 const PARTIAL_PREFIX: &str = ".partial-";
 const WHEEL_ROOT: &str = "nvidia/cu13/";
 const WHEEL_FOLDERS: [&str; 2] = ["lib/", "include/"];
+/// Permissions of everybody, the owner included.
+const READ: u32 = 0o444;
+const SEARCH: u32 = 0o111;
 const HASH_BUFFER_BYTES: usize = 1 << 20;
 
 /// What an installation is doing.
@@ -94,6 +98,8 @@ fn install_with(
 ) -> Result<Toolchain, ToolchainError> {
     let folder = toolchains_dir(cache_dir);
     fs::create_dir_all(&folder).map_err(ToolchainError::io("create", &folder))?;
+    open_to_others(cache_dir, SEARCH)?;
+    open_to_others(&folder, SEARCH)?;
     let _lock = lock(&folder, progress)?;
     if let Some(found) = installed(cache_dir) {
         progress(Progress::Ready);
@@ -107,11 +113,37 @@ fn install_with(
     let wheels = fetch(partial.path(), progress)?;
     let root = partial.path().join("root");
     build_root(&root, &wheels, progress)?;
+    open_tree(&root)?;
     let target = folder.join(PINNED_VERSION);
     fs::rename(&root, &target).map_err(ToolchainError::io("rename into", &target))?;
     let found = layout::read(&target, Origin::Cache)?;
     progress(Progress::Ready);
     Ok(found)
+}
+
+/// Lets others into a folder, whatever the umask is: a compiler is confined as another user.
+fn open_to_others(path: &Path, bits: u32) -> Result<(), ToolchainError> {
+    let failed = ToolchainError::io("change the permissions of", path);
+    let mode = fs::metadata(path).map_or(0, |found| found.permissions().mode());
+    if mode & bits == bits {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode | bits)).map_err(failed)
+}
+
+/// Lets others read what was unpacked, which everybody can download.
+fn open_tree(folder: &Path) -> Result<(), ToolchainError> {
+    open_to_others(folder, READ | SEARCH)?;
+    for entry in fs::read_dir(folder).map_err(ToolchainError::io("list", folder))? {
+        let entry = entry.map_err(ToolchainError::io("list", folder))?;
+        let kind = entry.file_type().map_err(ToolchainError::io("list", folder))?;
+        if kind.is_dir() {
+            open_tree(&entry.path())?;
+        } else if kind.is_file() {
+            open_to_others(&entry.path(), READ)?;
+        }
+    }
+    Ok(())
 }
 
 /// The folder of the cache that holds toolchains.

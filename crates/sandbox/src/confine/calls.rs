@@ -24,7 +24,6 @@ pub(super) const COMPUTING: &[c_long] = &[
     libc::SYS_faccessat2,
     libc::SYS_fadvise64,
     libc::SYS_fallocate,
-    libc::SYS_fcntl,
     libc::SYS_flock,
     libc::SYS_fstat,
     libc::SYS_fstatfs,

@@ -7,13 +7,18 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use pipeline::confinement::LayerState;
 
 use super::not_available;
 use super::set::ConfinementSet;
 use crate::child::ChildLimits;
-use crate::limits::GROUP_SPARE_BYTES;
+use crate::limits::{GROUP_END_POLL, GROUP_END_WAIT, GROUP_SPARE_BYTES};
+
+/// A folder whose processes are not gone yet.
+const BUSY: Option<i32> = Some(libc::EBUSY);
 
 /// Where version 2 is mounted, alone or beside version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
@@ -34,10 +39,10 @@ impl Group {
     /// Why there is none, in words for the record.
     pub(crate) fn make(
         set: &ConfinementSet,
-        limits: Option<&ChildLimits>,
+        limits: &ChildLimits,
         shared_bytes: u64,
-        name: &str,
     ) -> Result<Group, String> {
+        let name = &own_name();
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let mut why = "no cgroup v2 is mounted".to_owned();
         for mount in MOUNTS.map(Path::new) {
@@ -54,7 +59,7 @@ impl Group {
     fn within(
         place: &Path,
         set: &ConfinementSet,
-        limits: Option<&ChildLimits>,
+        limits: &ChildLimits,
         shared_bytes: u64,
         name: &str,
     ) -> Result<Group, String> {
@@ -62,17 +67,12 @@ impl Group {
         let failed = |error: io::Error| format!("{}: {error}", folder.display());
         fs::create_dir(&folder).map_err(failed)?;
         let group = Group { folder: folder.clone() };
-        let memory = limits.map(|limits| {
-            let bytes = limits.data_bytes.saturating_add(shared_bytes);
-            bytes.saturating_add(GROUP_SPARE_BYTES).to_string()
-        });
-        let pids = Some(set.processes_max.to_string());
-        let no_swap = memory.is_some().then(|| "0".to_owned());
-        for (file, text) in
-            [("memory.max", memory), ("memory.swap.max", no_swap), ("pids.max", pids)]
+        let bytes = limits.data_bytes.saturating_add(shared_bytes);
+        let memory = bytes.saturating_add(GROUP_SPARE_BYTES);
+        for (file, limit) in
+            [("memory.max", memory), ("memory.swap.max", 0), ("pids.max", set.processes_max)]
         {
-            let Some(text) = text else { continue };
-            match fs::write(folder.join(file), text) {
+            match fs::write(folder.join(file), limit.to_string()) {
                 // A kernel without swap has no such file.
                 Err(_) if file == "memory.swap.max" => {}
                 written => written.map_err(failed)?,
@@ -95,9 +95,22 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
-        // One whose processes are not gone yet stays, empty, until somebody clears up.
-        let _ = fs::remove_dir(&self.folder);
+        // The kernel takes a moment to end what was in it; what outlasts that stays behind, empty.
+        let started = Instant::now();
+        while fs::remove_dir(&self.folder).is_err_and(|error| error.raw_os_error() == BUSY)
+            && started.elapsed() < GROUP_END_WAIT
+        {
+            std::thread::sleep(GROUP_END_POLL);
+        }
     }
+}
+
+/// A name that no other group of this machine has, also after this number is another process's.
+fn own_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
+    format!("warpwright-{}-{since}-{count}", std::process::id())
 }
 
 /// The folder that our own group is in.
@@ -168,14 +181,14 @@ mod tests {
             file_bytes: 0,
             open_files: 64,
         };
-        let group = Group::within(place.path(), &set, Some(&limits), 1 << 20, "child-1").unwrap();
+        let group = Group::within(place.path(), &set, &limits, 1 << 20, "child-1").unwrap();
         let read = |name: &str| fs::read_to_string(place.path().join("child-1").join(name));
         let memory: u64 = read("memory.max").unwrap().parse().unwrap();
         assert!(memory > (1 << 30) + (1 << 20));
         assert_eq!(read("pids.max").unwrap(), set.processes_max.to_string());
         group.kill();
         assert_eq!(read("cgroup.kill").unwrap(), "1");
-        let taken = Group::within(place.path(), &set, None, 0, "child-1").unwrap_err();
+        let taken = Group::within(place.path(), &set, &limits, 0, "child-1").unwrap_err();
         assert!(taken.contains("exists"), "{taken}");
     }
 }

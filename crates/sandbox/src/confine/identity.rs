@@ -22,6 +22,8 @@ use crate::error::SandboxError;
 const FIRST_USER: u32 = 0x7000_0000;
 /// The user of nobody, for containers that know few numbers.
 const NOBODY: u32 = 65_534;
+/// What the GPU's driver asks for before it lets a process read the counters of a card.
+const COUNTERS: CapabilitySet = CapabilitySet::SYS_ADMIN;
 /// Capabilities that any kernel knows.
 const CAPABILITIES_MAX: u32 = 63;
 
@@ -32,13 +34,14 @@ pub(super) fn take_own_user(set: &ConfinementSet) -> LayerState {
         return LayerState::Enforced(format!("user {}, as it was started", started_by.as_raw()));
     }
     if set.keeps_capabilities {
-        return not_available("the tool needs the user and the capabilities that started it");
+        return not_available("the tool needs the user that started it, and one capability");
     }
     if set.keeps_user {
         return LayerState::Enforced("user 0, whose files it needs, without any capability".into());
     }
-    if let Some(path) = set.readable.iter().find_map(|path| closed_to_others(path)) {
-        return not_available(format!("only root may read {path}, so it stays user 0"));
+    let closed = set.readable.iter().find_map(|path| closed_to_others(path));
+    if let Some(path) = closed.or_else(|| set.writable.iter().find_map(|it| closed_device(it))) {
+        return not_available(format!("others may not use {path}, so it stays user 0"));
     }
     let own = FIRST_USER.saturating_add(std::process::id());
     // Records of equal children are equal, so the number is not in them.
@@ -55,10 +58,21 @@ fn closed_to_others(path: &Path) -> Option<String> {
     const READ: u32 = 0o004;
     let real = path.canonicalize().ok()?;
     let closed = real.ancestors().find(|part| {
-        let wanted = if *part == real { READ } else { SEARCH };
-        part.metadata().is_ok_and(|metadata| metadata.mode() & wanted == 0)
+        let own = if *part == real { READ } else { 0 };
+        part.metadata().is_ok_and(|it| {
+            let wanted = if it.is_dir() { own | SEARCH } else { own };
+            it.mode() & wanted != wanted
+        })
     });
     closed.map(|part| part.display().to_string())
+}
+
+/// A device that only its owner and its group may use, where the path is one.
+fn closed_device(path: &Path) -> Option<String> {
+    const USE: u32 = 0o006;
+    let found = path.metadata().ok()?;
+    let closed = found.file_type().is_char_device() && found.mode() & USE != USE;
+    closed.then(|| path.display().to_string())
 }
 
 fn become_user(number: u32) -> std::io::Result<()> {
@@ -90,17 +104,22 @@ pub(super) fn own_proc_files() -> std::io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
-/// Gives up every capability for good, also what a program that is started later would get.
-pub(super) fn drop_capabilities() -> Result<(), SandboxError> {
+/// Gives up every capability for good, also what a program that is started later would get; but
+/// for those that read a card's counters, where they are kept and there.
+pub(super) fn drop_capabilities(keep_counters: bool) -> Result<(), SandboxError> {
     let failed = |error| SandboxError::system("drop capabilities", error);
+    let kept = if keep_counters { COUNTERS } else { CapabilitySet::empty() };
     rustix::thread::clear_ambient_capability_set().map_err(failed)?;
     for index in 0..CAPABILITIES_MAX {
         let capability = CapabilitySet::from_bits_retain(1 << index);
-        // Numbers that this kernel does not know, and a process that may not, change nothing.
-        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+        if !kept.contains(capability) {
+            // Numbers that this kernel does not know, and a process that may not, change nothing.
+            let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+        }
     }
-    let none = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let had = rustix::thread::capabilities(None).map_err(failed)?;
+    let kept = had.permitted & kept;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
     rustix::thread::set_capabilities(None, sets).map_err(failed)?;
     own_proc_files().map_err(|error| SandboxError::system("drop capabilities", error))
 }

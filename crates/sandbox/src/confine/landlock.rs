@@ -12,8 +12,11 @@ use super::set::{Calls, ConfinementSet};
 
 /// The newest rules that are asked for; older kernels enforce what they know.
 const NEWEST: ABI = ABI::V9;
-/// The oldest that counts as enforced: signals and abstract sockets have a scope from here on.
-const OLDEST: i32 = 6;
+/// The oldest that counts as enforced: before, files could be cut short by name.
+const OLDEST: i32 = 3;
+/// TCP has rules from here on, and signals and abstract sockets have a scope.
+const WITH_TCP: i32 = 4;
+const WITH_SCOPES: i32 = 6;
 
 /// Restricts this process to the files of the set.
 pub(super) fn restrict(set: &ConfinementSet) -> LayerState {
@@ -54,11 +57,40 @@ fn state_of(status: &RestrictionStatus, handles_tcp: bool) -> LayerState {
     match status.ruleset {
         RulesetStatus::NotEnforced => not_available("nothing of it was enforced"),
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced if abi < OLDEST => {
-            not_available(format!("ABI {abi} has rules for files, but no scopes; {OLDEST} has"))
+            not_available(format!("ABI {abi} has rules for some of the calls; {OLDEST} has all"))
         }
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
-            let tcp = if handles_tcp { ", TCP" } else { "" };
-            LayerState::Enforced(format!("files{tcp}, signals, abstract sockets; ABI {abi}"))
+            LayerState::Enforced(words(abi, handles_tcp))
+        }
+    }
+}
+
+/// What an ABI enforces, in words, and what it does not know yet.
+fn words(abi: i32, handles_tcp: bool) -> String {
+    let tcp = [("TCP", WITH_TCP)];
+    let others = [("files", OLDEST), ("signals", WITH_SCOPES), ("abstract sockets", WITH_SCOPES)];
+    let wanted = others.iter().chain(tcp.iter().filter(|_| handles_tcp));
+    let (known, unknown): (Vec<_>, Vec<_>) = wanted.partition(|(_, since)| abi >= *since);
+    let list = |entries: Vec<&(&str, i32)>| {
+        entries.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    };
+    let lacks = if unknown.is_empty() { String::new() } else { format!("; not {}", list(unknown)) };
+    format!("{}{lacks}; ABI {abi}", list(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    #[test]
+    fn what_an_older_kernel_does_not_know_is_said() {
+        for (abi, handles_tcp, expected) in [
+            (7, true, "files, signals, abstract sockets, TCP; ABI 7"),
+            (6, false, "files, signals, abstract sockets; ABI 6"),
+            (4, true, "files, TCP; not signals, abstract sockets; ABI 4"),
+            (3, true, "files; not signals, abstract sockets, TCP; ABI 3"),
+        ] {
+            assert_eq!(words(abi, handles_tcp), expected);
         }
     }
 }

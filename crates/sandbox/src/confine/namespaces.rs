@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pipeline::confinement::LayerState;
@@ -22,6 +24,12 @@ const HOST_NAME: &[u8] = b"warpwright";
 /// A folder of `/proc` where a file system may be mounted without hiding anything.
 const HARMLESS_MOUNT: &str = "/proc/sys/fs/binfmt_misc";
 
+/// Parts of `/proc` that are of the whole machine: whoever is root there may write them without any
+/// capability.
+const OF_THE_MACHINE: [&str; 4] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"];
+/// Where the servers of a machine have their sockets.
+const SERVERS: &str = "/run";
+
 /// The number of this process where it is not in a namespace of its own; 0 where it is.
 static OUTER_NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -41,7 +49,7 @@ pub(crate) fn outer_process_id() -> u32 {
 }
 
 /// Enters the namespaces of the set. Where there is one for processes, it returns in a grandchild.
-pub(super) fn enter(set: &ConfinementSet) -> Result<Entered, SandboxError> {
+pub(super) fn enter(set: &ConfinementSet, parent: Option<u32>) -> Result<Entered, SandboxError> {
     let mut wanted = set.namespaces.clone();
     let mut lacks = Vec::new();
     if wanted.contains(&Namespace::Pid)
@@ -65,11 +73,11 @@ pub(super) fn enter(set: &ConfinementSet) -> Result<Entered, SandboxError> {
     }
     let waits = wanted.contains(&Namespace::Pid);
     if waits {
-        shape::fork_worker()?;
+        shape::fork_worker(parent)?;
         OUTER_NUMBER.store(own_number().unwrap_or(0), Ordering::Relaxed);
     }
     if wanted.contains(&Namespace::Mount) {
-        done("mounts", mount_own(waits));
+        done("mounts", mount_own(set, waits));
     }
     if wanted.contains(&Namespace::Uts) {
         done("its name", rustix::system::sethostname(HOST_NAME).map_err(io::Error::from));
@@ -131,15 +139,33 @@ fn own_number() -> Option<u32> {
     fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
 }
 
-/// Mounts what only this child sees: the processes of its namespace, and its working directory in
-/// memory, with a size. Nothing that it mounts is seen outside.
-fn mount_own(with_processes: bool) -> io::Result<()> {
+/// Mounts what only this child sees: the processes of its namespace, the switches of the machine
+/// for reading alone, no socket of a server, and its working directory in memory, with a size.
+/// Nothing that it mounts is seen outside.
+fn mount_own(set: &ConfinementSet, with_processes: bool) -> io::Result<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     if with_processes {
-        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         rustix::mount::mount("proc", "/proc", "proc", flags, None)?;
     }
+    if Path::new(HARMLESS_MOUNT).join("register").exists() {
+        mount_memory(HARMLESS_MOUNT)?;
+    }
+    for part in OF_THE_MACHINE.iter().filter(|part| Path::new(part).exists()) {
+        rustix::mount::mount_bind_recursive(*part, *part)?;
+        rustix::mount::mount_remount(*part, MountFlags::BIND | MountFlags::RDONLY | flags, "")?;
+    }
+    let needed = set.readable.iter().chain(&set.writable).any(|path| path.starts_with(SERVERS));
+    if Path::new(SERVERS).is_dir() && !needed {
+        mount_memory(SERVERS)?;
+    }
+    let folder = mount_memory(".")?;
+    Ok(rustix::process::fchdir(&folder)?)
+}
+
+/// Mounts an empty folder in memory, with a size, over another.
+fn mount_memory(place: &str) -> io::Result<OwnedFd> {
     let folder = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in [
         ("size", WORK_FOLDER_BYTES_MAX.to_string()),
@@ -152,6 +178,6 @@ fn mount_own(with_processes: bool) -> io::Result<()> {
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let mounted = rustix::mount::fsmount(&folder, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
     let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    rustix::mount::move_mount(&mounted, "", CWD, ".", whole)?;
-    Ok(rustix::process::fchdir(&mounted)?)
+    rustix::mount::move_mount(&mounted, "", CWD, place, whole)?;
+    Ok(mounted)
 }

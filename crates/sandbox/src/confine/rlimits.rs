@@ -2,7 +2,7 @@
 //! than there is memory.
 
 use pipeline::confinement::LayerState;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::set::ConfinementSet;
 use crate::child::ChildLimits;
@@ -17,7 +17,9 @@ pub(super) fn of_resources(limits: &ChildLimits) -> Result<(), SandboxError> {
         (Resource::Data, limits.data_bytes, limits.data_bytes),
         (Resource::Fsize, limits.file_bytes, limits.file_bytes),
         (Resource::Nofile, limits.open_files, limits.open_files),
-        (Resource::Core, 0, 0),
+        // One byte is too little for a file; of 0 a program that takes cores through a pipe, as
+        // several systems have one, would not take any notice.
+        (Resource::Core, 1, 1),
         (Resource::Msgqueue, 0, 0),
     ];
     all.into_iter().try_for_each(|(resource, current, maximum)| set(resource, current, maximum))
@@ -27,14 +29,9 @@ pub(super) fn of_resources(limits: &ChildLimits) -> Result<(), SandboxError> {
 /// do those of others not count. That of root is never counted. Says what is limited by now.
 pub(super) fn of_processes(
     wanted: &ConfinementSet,
-    limits: Option<&ChildLimits>,
     own_user: bool,
 ) -> Result<LayerState, SandboxError> {
-    set(Resource::Core, 0, 0)?;
-    let mut limited = vec!["core dumps".to_owned()];
-    if limits.is_some() {
-        limited.push("processor time, memory, files, descriptors".to_owned());
-    }
+    let mut limited = vec!["processor time, memory, files, descriptors, core dumps".to_owned()];
     if own_user && !rustix::process::getuid().is_root() {
         set(Resource::Nproc, wanted.processes_max, wanted.processes_max)?;
         limited.push(format!("{} processes", wanted.processes_max));
@@ -44,7 +41,10 @@ pub(super) fn of_processes(
     Ok(LayerState::Enforced(limited.join(", ")))
 }
 
+/// Sets a limit, or a lower one where this process may have no higher one.
 fn set(resource: Resource, current: u64, maximum: u64) -> Result<(), SandboxError> {
-    let limit = Rlimit { current: Some(current), maximum: Some(maximum) };
+    let highest = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let at_most = |wanted: u64| Some(wanted.min(highest));
+    let limit = Rlimit { current: at_most(current), maximum: at_most(maximum) };
     setrlimit(resource, limit).map_err(|error| SandboxError::system("limit the child", error))
 }

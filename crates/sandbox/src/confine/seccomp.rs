@@ -25,10 +25,26 @@ const FAMILIES_OF_PROGRAMS: [libc::c_int; 4] =
 
 /// Operations of `prctl` that name threads and memory.
 const NAMING: [u64; 2] = [libc::PR_SET_NAME as u64, libc::PR_SET_VMA as u64];
+/// Operations of `fcntl` on descriptors of its own. Others send signals to whom they name.
+const DESCRIPTORS: [libc::c_int; 10] = [
+    libc::F_DUPFD,
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    libc::F_SETFL,
+    libc::F_ADD_SEALS,
+    libc::F_GET_SEALS,
+    libc::F_GETLK,
+    libc::F_SETLK,
+];
+/// Kinds of sockets of a driver that take a path with each message.
+const WITHOUT_CONNECTION: [u64; 2] = [libc::SOCK_DGRAM as u64, libc::SOCK_RAW as u64];
+/// The kind, without flags.
+const KIND_MASK: u64 = 0xf;
 
 /// Filters the calls of this process and of all that come from it.
 pub(super) fn filter(calls: Calls) -> LayerState {
-    // Filters are compiled for one processor and one way of calling it.
     match install(calls) {
         Ok(count) => LayerState::Enforced(match calls {
             Calls::Computing => format!("{count} calls allowed"),
@@ -99,6 +115,9 @@ fn allowed() -> Result<Rules, Error> {
     }
     let naming: Result<_, Error> = NAMING.iter().map(|name| equals(0, *name)).collect();
     rules.insert(libc::SYS_prctl, naming?);
+    let own: Result<_, Error> =
+        DESCRIPTORS.iter().map(|word| equals(1, word.unsigned_abs().into())).collect();
+    rules.insert(libc::SYS_fcntl, own?);
     Ok(rules)
 }
 
@@ -123,7 +142,15 @@ fn refused(calls: Calls) -> Result<Rules, Error> {
     for call in [libc::SYS_socket, libc::SYS_socketpair] {
         let family = |family: &libc::c_int| condition(0, SeccompCmpOp::Ne, *family as u64);
         let others: Result<_, Error> = families.iter().map(family).collect();
-        rules.insert(call, vec![SeccompRule::new(others?)?]);
+        let mut refused = vec![SeccompRule::new(others?)?];
+        for kind in WITHOUT_CONNECTION.iter().filter(|_| !starts_programs) {
+            refused.push(one(condition(1, SeccompCmpOp::MaskedEq(KIND_MASK), *kind)?)?);
+        }
+        rules.insert(call, refused);
+    }
+    if !starts_programs {
+        // Its end with its parent is not its own to undo.
+        rules.insert(libc::SYS_prctl, vec![equals(0, libc::PR_SET_PDEATHSIG as u64)?]);
     }
     Ok(rules)
 }

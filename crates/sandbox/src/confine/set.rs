@@ -1,5 +1,5 @@
-//! The policy: what is wanted for each kind of child and for each tool. Only data and names of
-//! paths; nothing here is applied.
+//! The policy: what is wanted for each kind of child and for each tool. Only data, names of paths
+//! and who we are; nothing here is applied.
 
 use std::path::PathBuf;
 
@@ -82,9 +82,23 @@ const DRIVER_WRITES: [&str; 5] = ["/proc", "/dev/null", "/dev/zero", "/dev/full"
 /// Where its devices are.
 const DEVICES: &str = "/dev";
 const DEVICE_PREFIXES: [&str; 2] = ["nvidia", "dxg"];
-/// What programs of others need of a system.
-const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/opt", "/sys", "/etc"];
-const SYSTEM_WRITES: [&str; 3] = ["/dev", "/proc", "/tmp"];
+/// What programs of others need of a system; of its settings, who is who and which program it is.
+const SYSTEM: [&str; 10] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/opt",
+    "/sys",
+    "/etc/alternatives",
+    "/etc/group",
+    "/etc/nsswitch.conf",
+    "/etc/nvidia",
+    "/etc/passwd",
+];
+const SETTINGS: &str = "/etc";
+const SETTINGS_PREFIXES: [&str; 1] = ["python3"];
+const SYSTEM_WRITES: [&str; 6] =
+    ["/proc", "/tmp", "/dev/null", "/dev/zero", "/dev/full", "/dev/shm"];
 
 impl ConfinementSet {
     /// What holds a child of this program; with a card it may use the driver.
@@ -108,13 +122,17 @@ impl ConfinementSet {
         set
     }
 
-    /// For ncu with the child that it watches: reading a card's counters takes the privilege of who
-    /// started it, so it keeps that and is in nobody's world.
+    /// For ncu with the child that it watches: reading a card's counters takes a capability of who
+    /// started it, which counts only among the machine's own users. So there is a world of its own
+    /// only where root started it.
     #[must_use]
     pub fn of_profiler() -> Self {
         let mut set = Self::of_system("ncu", Calls::Watching);
-        set.layers.retain(|layer| !matches!(layer, Layer::Namespaces));
-        set.namespaces.clear();
+        set.namespaces = with_loopback();
+        set.namespaces.retain(|namespace| *namespace != Namespace::User);
+        if !rustix::process::geteuid().is_root() {
+            set.layers.retain(|layer| *layer != Layer::Namespaces);
+        }
         set.keeps_user = true;
         set.keeps_capabilities = true;
         set
@@ -154,8 +172,11 @@ impl ConfinementSet {
 
     fn of_system(name: &str, calls: Calls) -> Self {
         let mut set = Self::new(name, calls);
-        set.readable = paths(&LIBRARIES).chain(paths(&SYSTEM)).collect();
-        set.writable = paths(&SYSTEM_WRITES).collect();
+        set.readable = paths(&LIBRARIES).chain(paths(&LINKER)).chain(paths(&SYSTEM)).collect();
+        set.readable.extend(named(SETTINGS, &SETTINGS_PREFIXES));
+        // What it starts with is the working folder.
+        let own = [PathBuf::from(".")];
+        set.writable = paths(&SYSTEM_WRITES).chain(gpu_devices()).chain(own).collect();
         set
     }
 
@@ -214,10 +235,15 @@ fn with_loopback() -> Vec<Namespace> {
 
 /// The devices of the driver that there are now.
 fn gpu_devices() -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(DEVICES) else { return Vec::new() };
+    named(DEVICES, &DEVICE_PREFIXES)
+}
+
+/// What there is in a folder whose name begins like that.
+fn named(folder: &str, prefixes: &[&str]) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let named = entries.flatten().filter(|entry| {
         let name = entry.file_name();
-        DEVICE_PREFIXES.iter().any(|prefix| name.to_string_lossy().starts_with(prefix))
+        prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix))
     });
     named.map(|entry| entry.path()).collect()
 }
@@ -252,16 +278,17 @@ mod tests {
         ];
         for set in tools.into_iter().chain([of_gpu]) {
             for path in set.readable.iter().chain(&set.writable) {
-                assert!(!["/", "/root", "/home"].map(Path::new).contains(&path.as_path()));
+                let closed = ["/", "/root", "/home", "/etc", "/dev", "/run", "/var"];
+                assert!(!closed.map(Path::new).contains(&path.as_path()));
             }
         }
     }
 
     #[test]
     fn what_a_set_cannot_reach_is_not_asked_of_it() {
-        let profiler = ConfinementSet::of_profiler();
-        assert_eq!(profiler.level_max(), 2);
-        assert_eq!(profiler.requiring(3).required_level, 2);
+        let without = ConfinementSet::of_profiler().up_to(2);
+        assert_eq!(without.level_max(), 2);
+        assert_eq!(without.requiring(3).required_level, 2);
         let child = ConfinementSet::of_child(ChildKind::Build, false).requiring(3).up_to(1);
         assert_eq!((child.required_level, child.level_max()), (3, 1));
         assert!(!child.layers.contains(&Layer::Landlock));

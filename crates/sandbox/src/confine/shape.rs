@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions};
+use rustix::process::{DumpableBehavior, Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 
 use crate::error::SandboxError;
 use crate::{spawn, system};
@@ -21,26 +21,32 @@ use crate::{spawn, system};
 const EXIT_LOST: i32 = 125;
 
 /// Makes this process's death follow its parent's. Any change of user or capabilities undoes it.
-pub(super) fn end_with_parent(inside: bool) -> Result<(), SandboxError> {
+/// Inside a namespace the parent is its first process, with which everything ends, and has no
+/// number that is known here.
+pub(super) fn end_with_parent(parent: Option<u32>) -> Result<(), SandboxError> {
     let failed = |error| SandboxError::system("follow the parent's end", error);
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
-    // Inside a namespace the parent is its first process, with which everything ends.
-    if !inside && rustix::process::getppid().is_none() {
+    let now = rustix::process::getppid().map(|parent| parent.as_raw_pid().unsigned_abs());
+    // It may have ended before.
+    if parent.is_some_and(|parent| now != Some(parent)) {
         return Err(failed(Errno::SRCH));
     }
     Ok(())
 }
 
 /// Forks the first process of a new namespace, and in it the worker, in which this returns.
-pub(super) fn fork_worker() -> Result<(), SandboxError> {
-    end_with_parent(true)?;
+pub(super) fn fork_worker(parent: Option<u32>) -> Result<(), SandboxError> {
+    end_with_parent(parent)?;
     let (status, status_end) = spawn::pipe()?;
+    // A kill that comes now waits until there is somebody to be killed.
+    system::hold_termination(true);
     if let Some(first) = system::fork()? {
         drop(status_end);
         wait_outside(first, status);
     }
     drop(status);
-    end_with_parent(true)?;
+    system::hold_termination(false);
+    end_with_parent(None)?;
     rustix::process::setsid().map_err(|error| SandboxError::system("make a session", error))?;
     match system::fork()? {
         Some(worker) => wait_inside(worker, status_end),
@@ -52,9 +58,14 @@ pub(super) fn fork_worker() -> Result<(), SandboxError> {
 /// ends all that is inside, and the wait goes on until it is gone.
 fn wait_outside(first: Pid, status: OwnedFd) -> ! {
     system::kill_when_terminated(first);
+    system::hold_termination(false);
     system::keep_only(&status);
     let mut told = [0; 4];
     let worker = File::from(status).read_exact(&mut told);
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while let Err(Errno::INTR) = rustix::process::waitid(WaitId::Pid(first), ended) {}
+    // Once it is reaped its number may be another's.
+    system::ignore_termination();
     while let Err(Errno::INTR) = rustix::process::waitpid(Some(first), WaitOptions::empty()) {}
     match worker {
         Ok(()) => mirror(i32::from_le_bytes(told)),

@@ -70,6 +70,7 @@ impl Link {
         let ready = String::new();
         let mut link = Link { process, socket, ready, confinement, _folder: folder };
         let deadline = Instant::now() + spec.start_deadline;
+        link.hear(spec, deadline)?;
         while !link.has_answer(Duration::from_millis(CANCEL_POLL_MS))? {
             if cancel.is_cancelled() {
                 return Ok(Err(ChildOutcome::Cancelled));
@@ -82,7 +83,6 @@ impl Link {
         let why = match link.answer()? {
             Ok(Answer::Ready(value)) => {
                 link.ready = value.to_string();
-                link.hear(spec)?;
                 return Ok(Ok(link));
             }
             Ok(Answer::NotAvailable(why)) => why.chars().take(REASON_CHARS_MAX).collect(),
@@ -91,13 +91,22 @@ impl Link {
         Ok(Err(ChildOutcome::NotAvailable(why)))
     }
 
-    /// What the process told before it became the server: nothing but that is in the pipe by now.
-    fn hear(&mut self, spec: &ServerSpec) -> Result<(), SandboxError> {
+    /// What the process tells before it becomes the server. One that is held by less than required
+    /// is ended here.
+    fn hear(&mut self, spec: &ServerSpec, deadline: Instant) -> Result<(), SandboxError> {
         let mut text = Vec::new();
-        let told = watch::read_told(&mut self.process.told_pipe, &mut text, &spec.confinement)?;
-        let untold = || SandboxError::system("hear what holds the server", Errno::NODATA);
-        self.confinement = told.ok_or_else(untold)?.confinement;
-        Ok(())
+        while let Some(pipe) = &self.process.told_pipe {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !spawn::happens_within(pipe, PollFlags::IN, left)? {
+                break;
+            }
+            let told = watch::read_told(&mut self.process.told_pipe, &mut text, &spec.confinement)?;
+            if let Some(told) = told {
+                self.confinement = told.confinement;
+                return Ok(());
+            }
+        }
+        Err(SandboxError::system("hear what holds the server", Errno::NODATA))
     }
 
     /// What holds it.

@@ -32,6 +32,13 @@ impl Forked {
         let failed = |error| SandboxError::system("open the child's pidfd", error);
         let pid = Pid::from_raw(pid).ok_or(Errno::SRCH).map_err(failed)?;
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
+        // Its word is not enough for a kill: foreign code ran in children of the server.
+        if !is_leader_under(pid, link.process.pid()) {
+            return Err(SandboxError::Message {
+                what: "number of the window's process",
+                reason: "it is no leader of a group that the server started".to_owned(),
+            });
+        }
         let server = duplicate(link.process.pidfd.as_fd())?;
         Ok(Forked { pid, pidfd, server, pipe: Some(pipe), report: Vec::new() })
     }
@@ -119,6 +126,16 @@ impl Forked {
         }
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
+}
+
+/// Whether a process is a child of another one and leads a group.
+fn is_leader_under(pid: Pid, parent: Pid) -> bool {
+    let pid = pid.as_raw_pid();
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The name before may hold anything but ends with the last of these.
+    let numbers = text.rsplit_once(')').map_or("", |(_, numbers)| numbers);
+    let mut numbers = numbers.split_whitespace().skip(1).map(str::parse);
+    numbers.next() == Some(Ok(parent.as_raw_pid())) && numbers.next() == Some(Ok(pid))
 }
 
 impl Drop for Forked {

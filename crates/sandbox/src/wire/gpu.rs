@@ -100,9 +100,9 @@ pub struct ReachTargets {
     pub process: u32,
     /// Its home folder; none where it has none.
     pub home: Option<String>,
-    /// Ports of this machine on which it listens.
-    pub tcp_port: u16,
-    pub udp_port: u16,
+    /// Ports of this machine on which it listens, where it can.
+    pub tcp_port: Option<u16>,
+    pub udp_port: Option<u16>,
     /// True to open a context first: where there is a driver, the attempts are made beside it.
     pub with_context: bool,
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use libc::{
     EACCES, EAGAIN, ECONNREFUSED, EFBIG, EINVAL, ENETUNREACH, ENOENT, ENOMEM, ENOSPC, ENOSYS,
-    EPERM, ESRCH,
+    EPERM, EROFS, ESRCH,
 };
 use pipeline::confinement::Layer;
 use sandbox::{
@@ -58,6 +58,7 @@ const STOPS: &[(&str, &[Stop])] = &[
     ("udp", &[(SECCOMP, EPERM), (NAMESPACES, ENETUNREACH)]),
     ("abstract_socket", &[(SECCOMP, EPERM), (LANDLOCK, EPERM), (NAMESPACES, ECONNREFUSED)]),
     ("named_socket", &[(SECCOMP, EPERM)]),
+    ("datagram", &[(SECCOMP, EPERM)]),
     ("packet_socket", &[(SECCOMP, EPERM)]),
     ("shared_memory", &[(NAMESPACES, EINVAL)]),
     ("fork_bomb", &[(LIMITED_AND_OTHER, EAGAIN)]),
@@ -67,11 +68,13 @@ const STOPS: &[(&str, &[Stop])] = &[
     // In a world of its own there is no other user.
     ("other_user", &[(IDENTITY, EPERM), (SECCOMP, EPERM), (OTHER_WORLD, EINVAL)]),
     ("mount", &[(IDENTITY, EPERM), (SECCOMP, EPERM)]),
+    ("switches", &[(IDENTITY, EACCES), (NAMESPACES, EROFS)]),
     ("module", &[(IDENTITY, EPERM), (SECCOMP, EPERM), (NAMESPACES, EPERM)]),
     ("keys", &[(SECCOMP, EPERM)]),
     ("bpf", &[(SECCOMP, EPERM)]),
     ("io_uring", &[(SECCOMP, EPERM)]),
     ("performance", &[(SECCOMP, EPERM)]),
+    ("namespace_of_a_child", &[(SECCOMP, EPERM)]),
     ("page_faults", &[(SECCOMP, EPERM)]),
     ("namespace", &[(SECCOMP, EPERM)]),
 ];
@@ -84,11 +87,12 @@ const STOPS_OF_COMPUTING: &[(&str, Stop)] = &[
     ("shared_memory", (SECCOMP, EPERM)),
     ("fork_bomb", (SECCOMP, EPERM)),
     ("program", (SECCOMP, EPERM)),
+    ("switches", (LANDLOCK, EACCES)),
 ];
 
 /// What there is to be reached outside.
 struct Outside {
-    _folder: tempfile::TempDir,
+    _folders: [tempfile::TempDir; 2],
     victim: Child,
     targets: Value,
     _listeners: (TcpListener, UdpSocket, UnixListener, UnixListener),
@@ -97,9 +101,13 @@ struct Outside {
 impl Outside {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        // Tools may use the folder for temporary files.
+        let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        for folder in [&folder, &elsewhere] {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        }
         let file = |name: &str, mode| {
-            let path = folder.path().join(name);
+            let path = elsewhere.path().join(name);
             fs::write(&path, "secret").unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             path.to_str().unwrap().to_owned()
@@ -126,7 +134,8 @@ impl Outside {
             "shared_memory": 0,
         });
         let listeners = (tcp, udp, abstract_socket, named_socket);
-        let mut outside = Self { _folder: folder, victim, targets, _listeners: listeners };
+        let folders = [folder, elsewhere];
+        let mut outside = Self { _folders: folders, victim, targets, _listeners: listeners };
         // A child that nothing holds makes it, and another one takes it away in the end.
         let made = outside.run("make_memory", &ConfinementSet::of_nothing(), &[]);
         outside.targets["shared_memory"] = serde_json::from_str(reported(&made)).unwrap();
@@ -160,7 +169,10 @@ impl Outside {
         // Every kernel that we run on has these.
         let sure = [Layer::Process, Layer::Rlimits, Layer::Seccomp];
         assert!(set.layers.iter().all(|it| held.has(*it) || !sure.contains(it)), "{held}");
-        (found, Layer::ALL.into_iter().filter(|layer| held.has(*layer)).collect())
+        // An older kernel's rules are for files alone.
+        let of_files = |layer| layer == Layer::Landlock && !held.words(layer).contains("signals");
+        let whole = |layer: &Layer| held.has(*layer) && !of_files(*layer);
+        (found, Layer::ALL.into_iter().filter(whole).collect())
     }
 }
 
@@ -237,6 +249,43 @@ fn each_attempt_has_a_layer_that_is_for_it() {
     let tables = STOPS.iter().map(|(name, _)| name);
     for name in tables.chain(STOPS_OF_COMPUTING.iter().map(|(name, _)| name)) {
         assert!(full.contains_key(*name), "{name} is not attempted");
+    }
+}
+
+/// What no tool may do, and what none may where it has a world of its own.
+const CLOSED_TO_TOOLS: [&str; 13] = [
+    "ledger",
+    "home",
+    "shadow",
+    "memory_file",
+    "other_user",
+    "mount",
+    "module",
+    "keys",
+    "bpf",
+    "io_uring",
+    "performance",
+    "namespace",
+    "namespace_of_a_child",
+];
+const CLOSED_IN_A_WORLD: [&str; 4] = ["environment", "tcp", "abstract_socket", "switches"];
+
+#[test]
+fn tools_reach_no_more_than_they_need() {
+    let outside = Outside::new();
+    let tools = [
+        ConfinementSet::of_sanitizer(),
+        ConfinementSet::of_profiler(),
+        ConfinementSet::of_python(),
+    ];
+    for mut set in tools {
+        set.processes_max = 20;
+        let (found, layers) = outside.attempts(&set);
+        let in_a_world = layers.contains(&Layer::Namespaces);
+        let closed = CLOSED_TO_TOOLS.iter().filter(|_| layers.contains(&Layer::Landlock));
+        for name in closed.chain(CLOSED_IN_A_WORLD.iter().filter(|_| in_a_world)) {
+            assert_ne!(found[*name], 0, "{name} works under the set {}: {layers:?}", set.name);
+        }
     }
 }
 

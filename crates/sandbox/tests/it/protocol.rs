@@ -118,7 +118,7 @@ fn limits_hold_before_the_request_is_read() {
         ("Max data size", "1073741824"),
         ("Max file size", "1048576"),
         ("Max open files", "64"),
-        ("Max core file size", "0"),
+        ("Max core file size", "1"),
     ] {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap();
         let value = line[name.len()..].split_whitespace().next().unwrap();

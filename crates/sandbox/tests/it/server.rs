@@ -9,7 +9,7 @@ use sandbox::{
     CancelFlag, ChildOutcome, ChildRun, ConfinementSet, ForkServer, Memfd, ServerSpec, WindowCall,
 };
 
-use crate::{CHILD, PATIENCE};
+use crate::{CHILD, PATIENCE, limits};
 
 /// The interpreter itself, since wrappers of it need an environment.
 fn python() -> PathBuf {
@@ -31,6 +31,7 @@ fn server(word: &str) -> ForkServer {
         program: python(),
         arguments: vec!["-I".to_owned(), script.to_str().unwrap().to_owned(), word.to_owned()],
         environment: Vec::new(),
+        limits: limits(PATIENCE),
         start_deadline: if word == "slow" { Duration::from_millis(500) } else { PATIENCE },
     })
 }
@@ -70,6 +71,18 @@ fn each_window_is_a_child_of_its_own_with_its_memories() {
     assert_eq!(run.outcome, ChildOutcome::Reported(b"{}".to_vec()));
     memfd.seal_write().unwrap();
     assert_eq!(&*memfd.map().unwrap(), b"written");
+}
+
+#[test]
+fn a_server_outlives_the_thread_that_started_it() {
+    let server = server("");
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.ready(&CancelFlag::new()).unwrap().unwrap());
+    });
+    let first = echoed(&server)["server"].clone();
+    // An end that came with the thread's would have come by now.
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(echoed(&server)["server"], first);
 }
 
 #[test]

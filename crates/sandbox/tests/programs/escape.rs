@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -60,6 +60,16 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
         UnixStream::connect_addr(&address).map(drop)
     }),
     ("named_socket", |targets| UnixStream::connect(&targets.socket_path).map(drop)),
+    ("datagram", |targets| {
+        // It is there when it says that it takes no datagrams.
+        let sent = UnixDatagram::unbound()?.send_to(b"out", &targets.socket_path);
+        let there = Some(libc::EPROTOTYPE);
+        sent.map(drop).or_else(
+            |error| {
+                if error.raw_os_error() == there { Ok(()) } else { Err(error) }
+            },
+        )
+    }),
     ("packet_socket", |_| {
         let words = [libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE, 0];
         opened(call(libc::SYS_socket, words.map(number)))
@@ -82,6 +92,7 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
         let name = CString::new("tmpfs").unwrap();
         opened(call(libc::SYS_fsopen, [name.as_ptr().addr(), 0, 0, 0]))
     }),
+    ("switches", |_| File::options().write(true).open("/proc/sys/kernel/core_pattern").map(drop)),
     ("module", |_| reached(call(libc::SYS_delete_module, [0, 0, 0, 0]), libc::EFAULT)),
     ("keys", |_| {
         let spec = (-3_isize).cast_unsigned();
@@ -90,6 +101,17 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
     ("bpf", |_| reached(call(libc::SYS_bpf, [usize::MAX >> 33, 0, 0, 0]), libc::EINVAL)),
     ("io_uring", |_| reached(call(libc::SYS_io_uring_setup, [1, 0, 0, 0]), libc::EFAULT)),
     ("performance", |_| reached(call(libc::SYS_perf_event_open, [0, 0, 0, 0]), libc::EFAULT)),
+    ("namespace_of_a_child", |_| {
+        let flags = libc::CLONE_NEWUSER | libc::SIGCHLD;
+        match call(libc::SYS_clone, [number(flags), 0, 0, 0]) {
+            // SAFETY: the new process ends here.
+            0 => unsafe { libc::_exit(0) },
+            child => {
+                done(child)?;
+                done(call(libc::SYS_wait4, [child as usize, 0, 0, 0]))
+            }
+        }
+    }),
     ("page_faults", |_| opened(call(libc::SYS_userfaultfd, [1, 0, 0, 0]))),
     // The last one: from then on this is in another world.
     ("namespace", |_| done(call(libc::SYS_unshare, [number(libc::CLONE_NEWUSER), 0, 0, 0]))),

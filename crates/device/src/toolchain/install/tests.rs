@@ -39,6 +39,22 @@ fn only_libraries_and_headers_are_unpacked() {
 }
 
 #[test]
+fn what_was_unpacked_may_be_read_by_others() {
+    let temp = tempfile::tempdir().unwrap();
+    let (folder, file) = (temp.path().join("root/lib"), temp.path().join("root/lib/a.so"));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(&file, "library").unwrap();
+    for (path, mode) in [(&temp.path().join("root"), 0o700), (&folder, 0o700), (&file, 0o600)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    open_tree(&temp.path().join("root")).unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&folder), mode(&file)), (0o755, 0o644));
+    open_to_others(temp.path(), SEARCH).unwrap();
+    assert_eq!(mode(temp.path()), 0o711);
+}
+
+#[test]
 fn an_entry_that_leaves_the_folder_is_refused() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("a.whl");
