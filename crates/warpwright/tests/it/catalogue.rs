@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use judge::catalogue::{Catalogue, Ended, Entry, Fit, Stage};
 use judge::{Build, CancelFlag, Judge, RunSeed};
+use pipeline::confinement::Layer;
 use pipeline::defence::Defence;
 use pipeline::task::spec::Place;
 use pipeline::verdict::Reason;
@@ -173,8 +174,8 @@ fn host_code_of_a_source_is_never_run() {
     }
 }
 
-/// Nothing of a file of the host is quoted. That a source can see whether one is there is a known
-/// gap: the compiler's process is not confined.
+/// Nothing of a file of the host is quoted, and a source cannot see whether one is there: where the
+/// machine has the layer that keeps files from the compiler.
 #[test]
 fn files_of_the_host_are_not_quoted() {
     let judge = judge();
@@ -188,7 +189,9 @@ fn files_of_the_host_are_not_quoted() {
     let without = compiled(&judge, &source);
     std::fs::write(&path, "secret_of_the_host\n").unwrap();
     let with = compiled(&judge, &source);
-    assert_ne!(with.ptx, without.ptx, "mended: they must be equal, and the comment must go");
+    let confinements = judge.confinements();
+    let build = confinements.iter().find(|it| it.set == "build").unwrap();
+    assert_eq!(with.ptx == without.ptx, build.has(Layer::Landlock), "{build}");
     let included = compiled(&judge, &format!("#include \"{}\"\n{source}", path.display()));
     let verdict = included.verdict.unwrap();
     assert_eq!(verdict.reason, Some(Reason::Compile));

@@ -50,6 +50,7 @@ fn what_was_unpacked_may_be_read_by_others() {
     open_tree(&temp.path().join("root")).unwrap();
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&folder), mode(&file)), (0o755, 0o644));
+    fs::set_permissions(temp.path(), fs::Permissions::from_mode(0o700)).unwrap();
     open_to_others(temp.path(), SEARCH).unwrap();
     assert_eq!(mode(temp.path()), 0o711);
 }
