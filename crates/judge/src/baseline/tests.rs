@@ -120,17 +120,17 @@ fn task_files(task: &str) -> BTreeMap<String, Vec<u8>> {
     paths.map(|path| (name(&path), fs::read(&path).unwrap())).collect()
 }
 
-/// A Python that finds the made-up packages; it is given `-I -c PROGRAM`.
 /// In place of this program: starts the server without confining it, and says so.
 fn launcher(folder: &Path) -> PathBuf {
     let path = folder.join("launcher");
-    let told = r#"{"confinement":{"set":"python","level":0,"layers":[]},"waits":false}"#;
+    let told = r#"{"Ok":{"confinement":{"set":"python","level":0,"layers":[]},"waits":false}}"#;
     let text = format!("#!/bin/sh\nprintf '{told}' >&4\nexec 4>&-\nshift 3\nexec \"$@\"\n");
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
 
+/// A Python that finds the made-up packages; it is given `-I -c PROGRAM`.
 fn wrapper(folder: &Path, setting: &str) -> PathBuf {
     let python = find_python(None).unwrap();
     let path = folder.join("python");
