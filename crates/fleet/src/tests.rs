@@ -355,8 +355,7 @@ fn a_worker_refuses_what_is_not_for_it_and_the_run_is_told_once() {
 /// The run knows nothing of the machine that judges elsewhere.
 #[test]
 fn what_a_worker_tells_says_nothing_of_its_machine() {
-    let host = Private::host("the name of this machine", "worker-9");
-    let scrubber = Scrubber::new(host);
+    let scrubber = Scrubber::new(Private::host("the name of this machine", "worker-9"));
     let (job, mut judged) = (job(), judgement(true));
     judged.verdict.detail = "slow on worker-9".to_owned();
     judged.report.notes.push("worker-9: no room".to_owned());

@@ -9,6 +9,8 @@ use crate::limits::PEM_BYTES_MAX;
 
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
+/// A key's line that is cut off, or goes on with other text, has so many characters at least.
+const LINE_START_MIN: usize = 16;
 /// What lines between may begin with beside the key itself.
 const HEADERS: [&str; 5] = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:", "Hash:"];
 
@@ -46,22 +48,24 @@ fn whole(body: &str) -> Option<usize> {
 
 /// The length of the lines that can belong to a key; a line may end with a written-out `\n`.
 fn cut_off(body: &str) -> usize {
-    let mut end = 0;
-    let mut from = 0;
-    while from < body.len().min(PEM_BYTES_MAX) {
-        let rest = &body[from..];
-        let breaks = [rest.find('\n').map(|at| (at, 1)), rest.find("\\n").map(|at| (at, 2))];
-        let (length, ending) = breaks.into_iter().flatten().min().unwrap_or((rest.len(), 0));
-        if !is_of_key(rest[..length].trim()) {
-            break;
+    let body = &body[..body.floor_char_boundary(PEM_BYTES_MAX)];
+    let (mut from, mut end) = (0, 0);
+    for line in body.split_inclusive('\n').flat_map(|line| line.split_inclusive("\\n")) {
+        let text = line.strip_suffix("\\n").unwrap_or(line).trim_end();
+        if !is_of_key(text.trim_start()) {
+            let start = leading(line, is_base64).len();
+            return if start >= LINE_START_MIN { from + start } else { end };
         }
-        end = from + rest[..length].trim_end().len();
-        from += length + ending;
+        end = from + text.len();
+        from += line.len();
     }
     end
 }
 
 fn is_of_key(line: &str) -> bool {
-    HEADERS.iter().any(|header| line.starts_with(header))
-        || line.chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c))
+    HEADERS.iter().any(|header| line.starts_with(header)) || line.chars().all(is_base64)
+}
+
+fn is_base64(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "+/=".contains(c)
 }
