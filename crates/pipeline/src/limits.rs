@@ -186,8 +186,8 @@ pub const BIG_ALIGNED_EXTENT: i64 = 256;
 /// Longest word that is left out where a cut would leave its first half, in bytes.
 const CUT_WORD_BYTES_MAX: usize = 256;
 
-/// Cuts `text` to at most `bytes_max` bytes and says how much was cut. The word next to the cut goes
-/// too: half a key is none that anybody would know, and is worth something.
+/// Cuts `text` to at most `bytes_max` bytes and says how much was cut. The word next to the cut
+/// goes too: half a key is none that anybody would know, and is worth something.
 #[must_use]
 pub fn capped(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {

@@ -28,8 +28,8 @@ pub fn hides(c: char) -> bool {
     !"\n\t".contains(c) && (c.is_control() || SHAPELESS.iter().any(|range| range.contains(&c)))
 }
 
-/// Unicode's `Default_Ignorable_Code_Point`, which has all controls of direction; separators of lines
-/// and paragraphs, and marks of annotations.
+/// Unicode's `Default_Ignorable_Code_Point`, the controls of direction among them, separators of
+/// lines and paragraphs, and marks of annotations.
 const SHAPELESS: &[RangeInclusive<char>] = &[
     '\u{ad}'..='\u{ad}',
     '\u{34f}'..='\u{34f}',

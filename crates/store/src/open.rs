@@ -101,8 +101,8 @@ impl Store {
     /// an older one is brought up to date.
     ///
     /// # Errors
-    /// An absent, unfinished, damaged or newer ledger, or an older one that may not be written. Every write through it is a `ReadOnly`
-    /// error.
+    /// An absent, unfinished, damaged or newer ledger, or an older one that may not be written.
+    /// Every write through it is a `ReadOnly` error.
     pub async fn open_read_only(path: &Path) -> Result<Self> {
         std::fs::metadata(path).map_err(|error| StoreError::of_io(&error, path))?;
         refuse_special(path)?;

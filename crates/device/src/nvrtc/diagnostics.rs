@@ -20,8 +20,8 @@ const OTHER_FILE: &str = "a file outside the source was included";
 /// Static shared memory that every device has; beyond it a compile may fail without a word.
 const STATIC_SHARED_BYTES_COMMON: u32 = 48 << 10;
 
-/// The log without timings, with short paths, so that it is the same everywhere, and without what it
-/// quotes of other files of this machine. What a terminal would obey is still in it.
+/// The log without timings, with short paths, so that it is the same everywhere, and without what
+/// it quotes of other files of this machine. What a terminal would obey is still in it.
 pub(super) fn tidy(log: &str, include_dirs: &[PathBuf]) -> String {
     let kept: Vec<&str> = log
         .lines()
