@@ -196,10 +196,9 @@ impl<L: Llm + Sync> Engine<L> {
         ask: &Ask,
         attempts: &[Attempt],
     ) -> Result<Advanced, AgentError> {
-        let device = &self.judge.config().device;
+        let (device, scrubber) = (&self.judge.config().device, self.store.scrubber());
         let task = &operator.task;
-        let prompt = Prompt::render(&self.templates, task, device, ask, attempts)?;
-        let prompt = prompt.scrubbed(self.store.scrubber());
+        let prompt = Prompt::render(&self.templates, task, device, ask, attempts, scrubber)?;
         let model = self.model(ask.seq).describe();
         let none = Reservation::default();
         let reservation = match self.reserve(run, &model, &prompt, none).await? {

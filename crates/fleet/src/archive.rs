@@ -14,6 +14,7 @@ use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
 use pipeline::reply::candidate_of_parts;
 use pipeline::report::Report;
+use pipeline::scrub::Scrubber;
 use pipeline::task::Task;
 use pipeline::verdict::Verdict;
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,12 @@ impl JobResult {
             report: judgement.report.clone(),
             repeatable: judgement.repeatable,
         }
+    }
+
+    /// The same without what `scrubber` finds in it; `None` where it would be no result any more.
+    #[must_use]
+    pub fn scrubbed(&self, scrubber: &Scrubber) -> Option<Self> {
+        scrubber.scrub_value(self)
     }
 
     /// Reads a result.

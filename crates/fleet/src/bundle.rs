@@ -149,16 +149,7 @@ impl Bundle {
     pub fn pack(&self, scrubber: &Scrubber) -> Result<Vec<u8>, String> {
         let mut files = self.files()?;
         for (name, bytes) in &files {
-            let text = String::from_utf8_lossy(bytes);
-            let is_json = name.ends_with(".json");
-            let found = if is_json { scrubber.find_json(&text) } else { scrubber.find(&text) };
-            if let Some(Found { what, line }) = found {
-                return Err(format!(
-                    "`{name}` holds {what} in line {line}, which must not leave this machine; a \
-                     claim goes out as it was measured, so take it out of the kernel, the plan or \
-                     the task, and accept that"
-                ));
-            }
+            refuse_private(scrubber, name, bytes)?;
         }
         let digest = digest_of(&files);
         files.insert(DIGEST.to_owned(), digest.as_str().as_bytes().to_vec());
@@ -278,6 +269,25 @@ impl Bundle {
         }
         Err("the claim was changed: it does not follow from the entries".to_owned())
     }
+}
+
+/// A claim goes out as it was measured, so nothing is taken out of a file.
+fn refuse_private(scrubber: &Scrubber, name: &str, bytes: &[u8]) -> Result<(), String> {
+    let text = String::from_utf8_lossy(bytes);
+    let is_json = name.ends_with(".json");
+    let found = if is_json { scrubber.find_json(&text) } else { scrubber.find(&text) };
+    let (what, place) = match (found, scrubber.find(name)) {
+        (Some(Found { what, line }), None) => (what, format!("`{name}` in line {line}")),
+        (_, Some(Found { what, .. })) => (what, "the name of a file of its task".to_owned()),
+        (None, None) => return Ok(()),
+    };
+    let way_out = match name {
+        SOURCE => "take it out of the kernel, and accept that",
+        PLAN => "take it out of the plan, and accept that",
+        MANIFEST | ENTRIES => "accept it anew, and give no reason that says it",
+        _ => "take it out of the task, and accept a kernel for that",
+    };
+    Err(format!("{place} holds {what}, which must not leave this machine; {way_out}"))
 }
 
 /// Says of a file that is something else that it is; one that is cut short may have been a bundle.

@@ -14,6 +14,7 @@ use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
 use pipeline::reply;
 use pipeline::report::{Report, Score, Stage};
+use pipeline::scrub::{Private, Scrubber};
 use pipeline::task::Task;
 use pipeline::transcript;
 use pipeline::verdict::{Reason, Verdict};
@@ -139,10 +140,16 @@ impl Folder {
         FolderEvaluator::open(self.root.path(), conditions()).unwrap()
     }
 
+    /// One on a machine that is called `worker-9`.
+    fn worker(&self, judge: Judge) -> Result<Worker, FleetError> {
+        let host = Private::host("the name of this machine", "worker-9");
+        Worker::open(self.root.path(), Arc::new(judge), Arc::new(Scrubber::new(host)))
+    }
+
     /// Lets a worker do what there is; gives what it told.
     fn drain(&self, toolchain_id: &str) -> Vec<String> {
         let told = Mutex::new(Vec::new());
-        let mut worker = Worker::open(self.root.path(), Arc::new(judge(toolchain_id))).unwrap();
+        let mut worker = self.worker(judge(toolchain_id)).unwrap();
         let observer = |event: WorkerEvent<'_>| {
             told.lock().unwrap().extend(match event {
                 WorkerEvent::Taken { .. } => None,
@@ -169,7 +176,7 @@ fn a_worker_that_lacks_something_leaves_the_job_and_ends() {
     std::fs::write(&program, "#!/bin/sh\nexit 71\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let config = JudgeConfig { program, ..judge("nvrtc").config().clone() };
-    let mut worker = Worker::open(folder.root.path(), Arc::new(Judge::new(config))).unwrap();
+    let mut worker = folder.worker(Judge::new(config)).unwrap();
     let (stop, cancel) = (CancelFlag::new(), CancelFlag::new());
     let end = worker.work(true, None, &stop, &cancel, &|_| ()).unwrap_err();
     assert!(matches!(end, FleetError::NotAvailable(_)), "{end}");
@@ -187,7 +194,7 @@ fn a_worker_tells_what_it_judges_on() {
     assert_eq!(device.as_ref(), Some(&conditions().device));
     let other = DeviceFacts { model: "another".to_owned(), ..conditions().device };
     std::fs::write(folder.layout().device(), serde_json::to_vec(&other).unwrap()).unwrap();
-    let refused = Worker::open(folder.root.path(), Arc::new(judge("toolchain"))).unwrap_err();
+    let refused = folder.worker(judge("toolchain")).unwrap_err();
     assert!(refused.to_string().contains("judge on another"), "{refused}");
     std::fs::write(folder.layout().device(), "{}").unwrap();
     assert!(announced(folder.root.path()).is_err());
@@ -343,6 +350,28 @@ fn a_worker_refuses_what_is_not_for_it_and_the_run_is_told_once() {
     let told = folder.drain("nvrtc");
     assert_eq!(told.len(), 1);
     assert!(evaluator.poll(&ticket, &cancel).is_err());
+}
+
+/// The run knows nothing of the machine that judges elsewhere.
+#[test]
+fn what_a_worker_tells_says_nothing_of_its_machine() {
+    let scrubber = Scrubber::new(Private::host("the name of this machine", "worker-9"));
+    let (job, mut judged) = (job(), judgement(true));
+    judged.verdict.detail = "slow on worker-9".to_owned();
+    judged.report.notes.push("worker-9: no room".to_owned());
+    let result = JobResult::of(&job, &judged).scrubbed(&scrubber).unwrap();
+    assert_eq!(result.verdict.detail, "slow on ***");
+    assert_eq!(result.report.notes, ["***: no room"]);
+    assert_eq!(result, JobResult::parse(&serde_json::to_vec(&result).unwrap()).unwrap());
+    // A result is held to the format, a failure is text.
+    let folder = Folder::new();
+    folder.evaluator().submit(&Arc::new(job)).unwrap();
+    let told = folder.drain("nvrtc of worker-9");
+    assert!(told[0].contains("this worker has nvrtc of worker-9"), "{told:?}");
+    let failures = std::fs::read_dir(folder.layout().failure("0").parent().unwrap()).unwrap();
+    let failures = failures.map(|it| std::fs::read_to_string(it.unwrap().path()).unwrap());
+    let failures: String = failures.collect();
+    assert!(failures.contains("nvrtc of ***") && !failures.contains("worker-9"), "{failures}");
 }
 
 #[test]

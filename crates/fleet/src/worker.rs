@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use judge::{CancelFlag, Evaluator, Job, JobPoll, Judge, JudgeError, Judgement, judge_hash};
 use pipeline::digest::Digest;
 use pipeline::limits::capped;
+use pipeline::scrub::Scrubber;
 use pipeline::verdict::Verdict;
 use rustix::fs::{FlockOperation, flock};
 
@@ -26,6 +27,8 @@ use crate::limits::{JOB_POLL_MS, MESSAGE_BYTES_MAX, TRIES_MAX};
 pub struct Worker {
     layout: Layout,
     judge: Arc<Judge>,
+    /// What must not leave this machine, which the run's does not know.
+    scrubber: Arc<Scrubber>,
     /// Tasks whose reference reproduced its golden case here.
     proven: BTreeSet<Digest>,
 }
@@ -75,14 +78,19 @@ fn early_end(deadline: Option<Instant>, stop: &CancelFlag, cancel: &CancelFlag) 
 }
 
 impl Worker {
-    /// A worker with a judge of its own machine, whose device it tells the runs.
+    /// A worker with a judge of its own machine, whose device it tells the runs; what `scrubber`
+    /// finds is in no result.
     ///
     /// # Errors
     /// A folder that cannot be made.
-    pub fn open(root: &Path, judge: Arc<Judge>) -> Result<Self, FleetError> {
+    pub fn open(
+        root: &Path,
+        judge: Arc<Judge>,
+        scrubber: Arc<Scrubber>,
+    ) -> Result<Self, FleetError> {
         let layout = Layout::open(root)?;
         announce(&layout, &judge.config().device)?;
-        Ok(Self { layout, judge, proven: BTreeSet::new() })
+        Ok(Self { layout, judge, scrubber, proven: BTreeSet::new() })
     }
 
     /// Judges jobs until `deadline` or a stop; with `drain` until none is left. `stop` ends it
@@ -168,12 +176,12 @@ impl Worker {
         };
         observer(WorkerEvent::Taken { key });
         let job = Arc::new(job);
-        match self.judge(&job, &conditions, cancel) {
-            Ok(judgement) => {
-                let result = serde_json::to_vec(&JobResult::of(&job, &judgement));
-                let result = result.map_err(|error| FleetError::io(&path, error))?;
-                write_whole(&self.layout.result(key), &result)?;
-                let (task, verdict) = (job.task.spec.name.as_str(), &judgement.verdict);
+        match self.judge(&job, &conditions, cancel).and_then(|it| self.result(&job, &it)) {
+            Ok(result) => {
+                let bytes = serde_json::to_vec(&result);
+                let bytes = bytes.map_err(|error| FleetError::io(&path, error))?;
+                write_whole(&self.layout.result(key), &bytes)?;
+                let (task, verdict) = (job.task.spec.name.as_str(), &result.verdict);
                 observer(WorkerEvent::Judged { task, key, verdict });
                 remove(&path)
             }
@@ -185,6 +193,13 @@ impl Worker {
                 remove(&path)
             }
         }
+    }
+
+    /// What goes back to the run.
+    fn result(&self, job: &Job, judgement: &Judgement) -> Result<JobResult, NoJudgement> {
+        let why = "what it found is no result without the names of this machine in it";
+        let result = JobResult::of(job, judgement).scrubbed(&self.scrubber);
+        result.ok_or_else(|| NoJudgement::Failed(why.to_owned()))
     }
 
     /// Puts a file aside that is no job, so that a person can look at it.
@@ -202,7 +217,7 @@ impl Worker {
 
     fn tell_failure(&self, key: &str, why: &str) -> Result<(), FleetError> {
         let path = self.layout.failure(key);
-        let failure = JobFailure::new(capped(why, MESSAGE_BYTES_MAX));
+        let failure = JobFailure::new(capped(&self.scrubber.scrub(why), MESSAGE_BYTES_MAX));
         let bytes = serde_json::to_vec(&failure).map_err(|error| FleetError::io(&path, error))?;
         write_whole(&path, &bytes)
     }

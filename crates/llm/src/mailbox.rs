@@ -121,7 +121,7 @@ impl Shared {
     fn submit(&self, request: &Request) -> Result<Ticket, LlmError> {
         let id = &request.id;
         if !is_file_name(id) {
-            let shown = visible(&capped(id, MAILBOX_ID_BYTES_MAX));
+            let shown = capped(&visible(id), MAILBOX_ID_BYTES_MAX);
             return Err(self.failed(ErrorClass::Refused, &format!("{shown:?} names no file")));
         }
         if self.answered(id)?.is_none() {
@@ -158,7 +158,7 @@ impl Shared {
 
     fn poll(&self, ticket: &Ticket) -> Result<Poll, LlmError> {
         let unknown = || {
-            let shown = visible(&capped(ticket.as_str(), ERROR_BYTES_MAX));
+            let shown = capped(&visible(ticket.as_str()), ERROR_BYTES_MAX);
             self.failed(ErrorClass::UnknownTicket, &shown)
         };
         let id = id_of(ticket).ok_or_else(unknown)?;
@@ -308,7 +308,7 @@ impl Shared {
         let bytes = self.folder.read(id, File::Refusal, REPLY_BYTES_MAX);
         let bytes = bytes.map_err(|error| self.unread(error))?;
         let words = visible(&String::from_utf8_lossy(&bytes));
-        let text = words.trim().to_owned();
+        let text = capped(words.trim(), REPLY_BYTES_MAX);
         let usage = Usage::estimate(self.prompt_bytes(id), text.len());
         Ok(self.answer(id, text, usage, "refusal".to_owned()))
     }

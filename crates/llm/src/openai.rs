@@ -112,7 +112,7 @@ impl Llm for OpenAiModel {
         let id = ticket.as_str().strip_prefix(TICKET_PREFIX);
         let outlook = id.and_then(|id| self.calls.outlook(id));
         let Some(mut outlook) = outlook else {
-            let shown = visible(&capped(ticket.as_str(), TICKET_BYTES_MAX));
+            let shown = capped(&visible(ticket.as_str()), TICKET_BYTES_MAX);
             return Err(LlmError::new(ErrorClass::UnknownTicket, shown));
         };
         let ended = timeout(Duration::from_millis(LONG_POLL_MS), outlook.wait_for(Option::is_some));

@@ -13,6 +13,7 @@ use crate::hardware::FloorLimit;
 use crate::limits::{DIAGNOSTICS_SHOWN_MAX, FINDINGS_SHOWN_MAX, MESSAGE_BYTES_MAX, capped};
 use crate::report::{CaseReport, CaseStatus, Finding, FindingSeverity, Report, Score};
 use crate::verdict::{Kind, Reason};
+use crate::visible::visible;
 
 /// What the model learns of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,12 +42,15 @@ impl Feedback {
             texts.extend(report_facts(report));
         }
         let numbered = texts.into_iter().enumerate();
-        let facts = numbered.map(|(i, text)| Fact {
-            id: format!("f{}", i + 1),
-            text: capped(&text, MESSAGE_BYTES_MAX),
-        });
+        let facts =
+            numbered.map(|(i, text)| Fact { id: format!("f{}", i + 1), text: shown(&text) });
         Self { headline: headline(attempt), advice: advice(attempt), facts: facts.collect() }
     }
+}
+
+/// Cut after what has no shape is written out, which makes it longer.
+fn shown(text: &str) -> String {
+    capped(&visible(text), MESSAGE_BYTES_MAX)
 }
 
 fn headline(attempt: &Attempt) -> String {
@@ -54,7 +58,7 @@ fn headline(attempt: &Attempt) -> String {
     if verdict.detail.is_empty() {
         return verdict.to_string();
     }
-    format!("{verdict}: {}", capped(&verdict.detail, MESSAGE_BYTES_MAX))
+    format!("{verdict}: {}", shown(&verdict.detail))
 }
 
 fn advice(attempt: &Attempt) -> &'static str {

@@ -75,6 +75,8 @@ pub const FINDINGS_MAX: usize = 16;
 pub const FINDINGS_SHOWN_MAX: usize = 4;
 /// Earlier attempts that the digest in a prompt lists.
 pub const HISTORY_LINES_MAX: usize = 12;
+/// What such a line says of the verdict's detail, in bytes.
+pub(crate) const HISTORY_DETAIL_BYTES_MAX: usize = 200;
 /// Largest kernel source shown in a prompt, in bytes. All pieces together stay below
 /// [`PROMPT_BYTES_MAX`].
 pub const PROMPT_SOURCE_BYTES_MAX: usize = 96 * 1024;
@@ -89,8 +91,13 @@ pub const BACKTICKS_MAX: usize = 16;
 /// Longest text that is kept private, and how many of them.
 pub const PRIVATE_BYTES_MAX: usize = 4096;
 pub const PRIVATE_TEXTS_MAX: usize = 256;
-/// Passes of a scrubber over one text.
-pub(crate) const SCRUB_PASSES_MAX: u32 = 4;
+/// How far back somebody looks for where a path begins, in bytes; what goes on for longer counts as
+/// one.
+pub(crate) const PATH_RUN_BYTES_MAX: usize = 256;
+/// Passes of a scrubber over one text, after which nothing of it is left.
+pub(crate) const SCRUB_PASSES_MAX: u32 = 16;
+/// Longest private key in PEM, in bytes.
+pub(crate) const PEM_BYTES_MAX: usize = 16 * 1024;
 /// Longest sentence about a task that a prompt shows, in bytes.
 pub const PROMPT_ABOUT_BYTES_MAX: usize = 1_000;
 /// Largest rendered prompt, in bytes.
@@ -176,13 +183,22 @@ pub const HIDDEN_SHAPES_MIN: usize = 3;
 pub const BIG_TRIES_MAX: u32 = 1_000;
 pub const BIG_ALIGNED_EXTENT: i64 = 256;
 
-/// Cuts `text` to at most `bytes_max` bytes at a character border and says how much was cut.
+/// Longest word that is left out where a cut would leave its first half, in bytes.
+const CUT_WORD_BYTES_MAX: usize = 256;
+
+/// Cuts `text` to at most `bytes_max` bytes and says how much was cut. The word next to the cut
+/// goes too: half a key is none that anybody would know, and is worth something.
 #[must_use]
 pub fn capped(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(bytes_max);
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.+/=~".contains(c);
+    let mut end = text.floor_char_boundary(bytes_max);
+    let word = text[..end].trim_end_matches(is_word).len();
+    if text[end..].starts_with(is_word) && end - word <= CUT_WORD_BYTES_MAX {
+        end = text[..word].trim_end_matches(' ').len();
+    }
     format!("{} … [{} bytes cut]", &text[..end], text.len() - end)
 }
 
@@ -194,5 +210,8 @@ mod tests {
     fn cuts_at_a_character_border_and_says_how_much() {
         assert_eq!(capped("kernel", 10), "kernel");
         assert_eq!(capped("äöü", 3), "ä … [4 bytes cut]");
+        assert_eq!(capped("key sk-0123456789", 12), "key … [14 bytes cut]");
+        assert_eq!(capped("key sk-0123 456789", 11), "key sk-0123 … [7 bytes cut]");
+        assert_eq!(capped(&"x".repeat(400), 300), format!("{} … [100 bytes cut]", "x".repeat(300)));
     }
 }

@@ -12,8 +12,9 @@ use crate::device_facts::DeviceFacts;
 use crate::digest::Digest;
 use crate::feedback::Feedback;
 use crate::limits::{
-    HISTORY_LINES_MAX, MESSAGE_BYTES_MAX, PROMPT_ABOUT_BYTES_MAX, PROMPT_EXCERPT_BYTES_MAX,
-    PROMPT_PLAN_BYTES_MAX, PROMPT_REFERENCE_BYTES_MAX, PROMPT_SOURCE_BYTES_MAX, capped,
+    HISTORY_DETAIL_BYTES_MAX, HISTORY_LINES_MAX, MESSAGE_BYTES_MAX, PROMPT_ABOUT_BYTES_MAX,
+    PROMPT_EXCERPT_BYTES_MAX, PROMPT_PLAN_BYTES_MAX, PROMPT_REFERENCE_BYTES_MAX,
+    PROMPT_SOURCE_BYTES_MAX, capped,
 };
 use crate::next_step::Ask;
 use crate::report::Score;
@@ -60,7 +61,7 @@ impl MessageRole {
 }
 
 impl Prompt {
-    /// Renders the prompt for one question.
+    /// Renders the prompt for one question, without what `scrubber` finds in any piece of it.
     ///
     /// # Errors
     /// A prompt file that does not render.
@@ -70,16 +71,18 @@ impl Prompt {
         device: &DeviceFacts,
         ask: &Ask,
         attempts: &[Attempt],
+        scrubber: &Scrubber,
     ) -> Result<Self, TemplateError> {
+        let shown = |text: &str, bytes_max| shown(scrubber, text, bytes_max);
         let parent = ask.parent.and_then(|seq| attempts.iter().find(|a| a.seq == seq));
         let context = context! {
-            task => task_view(&task.spec),
+            task => task_view(scrubber, &task.spec),
             reference_source => shown(&task.reference.source, PROMPT_REFERENCE_BYTES_MAX),
             reference_plan => reference_plan_note(&task.spec),
             device => Serde(device),
-            history => history_lines(attempts),
+            history => history_lines(scrubber, attempts),
             history_cut => attempts.len().saturating_sub(HISTORY_LINES_MAX),
-            parent => parent_view(parent),
+            parent => parent_view(scrubber, parent),
             subset_notice => ask.subset_notice,
         };
         let situation = match ask.mode {
@@ -87,22 +90,17 @@ impl Prompt {
             Mode::Repair => "repair.md",
             Mode::Optimise => "optimise.md",
         };
-        let message = |role, content| Message { role, content };
+        // The pieces are clean; this is for what only the whole shows.
+        let message = |role, content: String| Message {
+            role,
+            content: scrubber.scrub(&content).into_owned(),
+        };
         let system = templates.render("system.md", context! { device => Serde(device) })?;
         let user = templates.render(situation, context)?;
         Ok(Self {
             mode: ask.mode,
             messages: vec![message(MessageRole::System, system), message(MessageRole::User, user)],
         })
-    }
-
-    /// The same without what `scrubber` finds in it.
-    #[must_use]
-    pub fn scrubbed(mut self, scrubber: &Scrubber) -> Self {
-        for message in &mut self.messages {
-            message.content = scrubber.scrub(&message.content).into_owned();
-        }
-        self
     }
 
     /// Hash of everything that is sent.
@@ -124,7 +122,7 @@ impl Prompt {
     }
 }
 
-fn task_view(spec: &TaskSpec) -> Value {
+fn task_view(scrubber: &Scrubber, spec: &TaskSpec) -> Value {
     let cases: Vec<_> = spec
         .cases
         .iter()
@@ -140,7 +138,7 @@ fn task_view(spec: &TaskSpec) -> Value {
     let classes: Vec<_> = spec.classes.iter().map(|class| class.name()).collect();
     context! {
         name => &spec.name,
-        about => shown(&spec.about, PROMPT_ABOUT_BYTES_MAX),
+        about => shown(scrubber, &spec.about, PROMPT_ABOUT_BYTES_MAX),
         inputs => Serde(&spec.inputs),
         scalars => Serde(&spec.scalars),
         outputs => Serde(&spec.outputs),
@@ -152,10 +150,10 @@ fn task_view(spec: &TaskSpec) -> Value {
     }
 }
 
-/// Text from outside as it goes into a fence: what has no shape is written out before it is cut,
-/// so that it cannot grow beyond the cap.
-fn shown(text: &str, bytes_max: usize) -> String {
-    capped(&visible(text), bytes_max)
+/// Text from outside as it goes into a fence. It is cut last: what must not leave is found whole,
+/// and what has no shape, which is written out, does not grow beyond the cap.
+fn shown(scrubber: &Scrubber, text: &str, bytes_max: usize) -> String {
+    capped(&visible(&scrubber.scrub(text)), bytes_max)
 }
 
 fn reference_plan_note(spec: &TaskSpec) -> String {
@@ -164,19 +162,19 @@ fn reference_plan_note(spec: &TaskSpec) -> String {
     format!("It writes the exact result to {}.", outputs.join(", "))
 }
 
-fn history_lines(attempts: &[Attempt]) -> Vec<String> {
+fn history_lines(scrubber: &Scrubber, attempts: &[Attempt]) -> Vec<String> {
     let skipped = attempts.len().saturating_sub(HISTORY_LINES_MAX);
-    attempts.iter().skip(skipped).map(history_line).collect()
+    attempts.iter().skip(skipped).map(|attempt| history_line(scrubber, attempt)).collect()
 }
 
-fn history_line(attempt: &Attempt) -> String {
+fn history_line(scrubber: &Scrubber, attempt: &Attempt) -> String {
     let parent = attempt.parent.map_or_else(String::new, |seq| format!(" from #{seq}"));
     let score = match attempt.score() {
         Score::None => String::new(),
         score @ (Score::Estimated(_) | Score::Measured(_)) => format!("; {}", score.describe()),
     };
-    let first_line = visible(attempt.verdict.detail.lines().next().unwrap_or(""));
-    let detail = capped(&first_line, 200);
+    let first_line = attempt.verdict.detail.lines().next().unwrap_or("");
+    let detail = shown(scrubber, first_line, HISTORY_DETAIL_BYTES_MAX);
     let colon = if detail.is_empty() { "" } else { ": " };
     format!(
         "#{} {}{parent}: {}{colon}{detail}{score}",
@@ -186,9 +184,10 @@ fn history_line(attempt: &Attempt) -> String {
     )
 }
 
-fn parent_view(parent: Option<&Attempt>) -> Value {
+fn parent_view(scrubber: &Scrubber, parent: Option<&Attempt>) -> Value {
     let Some(attempt) = parent else { return Value::from(()) };
     let feedback = Feedback::of(attempt);
+    let shown = |text: &str, bytes_max| shown(scrubber, text, bytes_max);
     let (source, plan) = match &attempt.code {
         Some(Code { source, plan }) => (source.as_str(), plan.as_str()),
         None => ("", ""),

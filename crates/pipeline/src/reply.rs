@@ -210,13 +210,17 @@ fn collect_fences(reply: &str) -> FoundFences {
     found
 }
 
-/// The places of all code blocks in a reply, in order.
-pub(crate) fn code_blocks(reply: &str) -> Vec<Range<usize>> {
+/// The places of the fences with a kernel or a plan, in order.
+pub(crate) fn fence_places(reply: &str) -> Vec<Range<usize>> {
     let text = reply.trim_start_matches('\u{feff}');
     let cut = reply.len() - text.len();
-    let events = Parser::new(text).into_offset_iter();
-    let blocks = events.filter(|(event, _)| matches!(event, Event::Start(Tag::CodeBlock(_))));
-    blocks.map(|(_, range)| range.start + cut..range.end + cut).collect()
+    let places = Parser::new(text).into_offset_iter().filter_map(|(event, range)| match event {
+        Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
+            fence_kind(&info).map(|_| range.start + cut..range.end + cut)
+        }
+        _ => None,
+    });
+    places.collect()
 }
 
 fn fence_kind(info: &str) -> Option<FenceKind> {

@@ -9,6 +9,7 @@ use pipeline::build::{
 };
 use pipeline::digest::Digest;
 use pipeline::limits::{DIAGNOSTICS_MAX, MESSAGE_BYTES_MAX, capped};
+use pipeline::visible::visible;
 use ptx_sim::facts::{self, ModuleFacts};
 use sandbox::inside::Inside;
 use sandbox::wire::{BuildReport, BuildRequest, BuildSource};
@@ -46,7 +47,7 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<BuildReport, RunnerError> {
         })
         .map_err(|error| match error {
             NvrtcError::UnknownArchitecture { .. } => RunnerError::NotAvailable(error.to_string()),
-            other => RunnerError::Request(other.to_string()),
+            other => RunnerError::Request(visible(&other.to_string())),
         })?;
     report(inside, &request, compiled)
 }
@@ -59,7 +60,7 @@ fn report(
     let mut report = BuildReport {
         facts: None,
         diagnostics: compiled.diagnostics.iter().take(DIAGNOSTICS_MAX).map(diagnostic).collect(),
-        log: capped(&compiled.log, LOG_BYTES_MAX),
+        log: shown(&compiled.log, LOG_BYTES_MAX),
         ptx_bytes: 0,
         cubin_bytes: 0,
         too_large: false,
@@ -87,6 +88,11 @@ fn report(
     Ok(report)
 }
 
+/// What the compiler quotes is a stranger's: cut after what hides in it is written out.
+fn shown(text: &str, bytes_max: usize) -> String {
+    capped(&visible(text), bytes_max)
+}
+
 fn diagnostic(found: &device::nvrtc::Diagnostic) -> Diagnostic {
     Diagnostic {
         severity: match found.severity {
@@ -94,10 +100,10 @@ fn diagnostic(found: &device::nvrtc::Diagnostic) -> Diagnostic {
             Severity::Warning => Level::Warning,
             Severity::Note => Level::Note,
         },
-        file: capped(&found.file, FILE_NAME_BYTES_MAX),
+        file: shown(&found.file, FILE_NAME_BYTES_MAX),
         line: found.line,
-        message: capped(&found.message, MESSAGE_BYTES_MAX),
-        excerpt: capped(&found.excerpt, MESSAGE_BYTES_MAX),
+        message: shown(&found.message, MESSAGE_BYTES_MAX),
+        excerpt: shown(&found.excerpt, MESSAGE_BYTES_MAX),
     }
 }
 
@@ -148,4 +154,26 @@ fn param_facts(param: &facts::ParamFacts) -> ParamFacts {
         Ptx::Bytes(_) => ParamKind::Bytes { align: param.align },
     };
     ParamFacts { width: param.bytes, kind }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MESSAGE_BYTES_MAX, diagnostic};
+
+    #[test]
+    fn what_a_terminal_would_obey_is_written_out() {
+        let log =
+            "kernel.cu(1): error: \u{1b}[2J\u{7}\ta\u{202e}b\u{feff}ä\u{e0041}\r\n  x\u{200b}\r\n";
+        let (found, _) = device::nvrtc::read_log(log, "x", "");
+        let shown = diagnostic(&found[0]);
+        let message = r"\u{1b}[2J\u{7}".to_owned() + "\t" + r"a\u{202e}b\u{feff}ä\u{e0041}";
+        assert_eq!((shown.message.as_str(), shown.excerpt.as_str()), (&*message, r"  x\u{200b}"));
+        let trailing = "kernel.cu(1): error: x\r";
+        let (found, _) = device::nvrtc::read_log(trailing, "x", "");
+        assert_eq!(diagnostic(&found[0]).message, r"x\u{d}");
+        // What grows is cut last.
+        let long = format!("kernel.cu(1): error: {}", "\u{1b}".repeat(900));
+        let (found, _) = device::nvrtc::read_log(&long, "x", "");
+        assert!(diagnostic(&found[0]).message.len() < MESSAGE_BYTES_MAX + 40);
+    }
 }

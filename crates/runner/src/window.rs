@@ -389,10 +389,7 @@ fn updates_inputs(contents: &[Vec<InputTensor>]) -> bool {
 }
 
 fn ended(end: LaunchEnd) -> Ended {
-    match run_end(end) {
-        RunEnd::Completed => None,
-        other => Some(other),
-    }
+    Some(run_end(end)).filter(|end| !matches!(end, RunEnd::Completed))
 }
 
 fn done(result: Result<(), DeviceError>) -> Result<Ended, RunnerError> {

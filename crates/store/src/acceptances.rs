@@ -13,6 +13,7 @@ use crate::error::StoreError;
 use crate::limits::ENTRIES_MAX;
 use crate::lock::lock_named;
 use crate::open::{Store, Work};
+use crate::scrubbing;
 use crate::tables::{acceptance, attempt, baseline, claim, event, review, run, task};
 use crate::{
     AcceptanceId, AcceptanceRow, AttemptId, ClaimId, Ended, NewAcceptance, PilotKey, Purpose,
@@ -59,31 +60,36 @@ impl Store {
         lock_named(self.path(), &format!("{}.{eval_key}", purpose.name()))
     }
 
-    /// Stores the next entry; it is on disk when this returns.
+    /// Stores the next entry without what must not leave; it is on disk when this returns it as it
+    /// was stored.
     ///
     /// # Errors
-    /// An acceptance that ended, or another entry under this number.
+    /// An acceptance that ended, another entry under this number, or one that is none without what
+    /// is private in it.
     pub async fn append_entry(
         &self,
         id: &AcceptanceId,
         position: u32,
         entry: &Entry,
-    ) -> Result<()> {
+    ) -> Result<Entry> {
         let mut work = self.write().await?;
+        // Before anything follows from it: a claim says what its entries say.
+        let entry = scrubbing::value(&work.scrubber, "an entry", entry)?;
         let row = running(&mut work, id).await?;
         let count = acceptance::entry_count(work.connection(), id).await?;
         if position != count || count >= ENTRIES_MAX {
             let why = format!("entry {position} was given to one with {count}");
             return Err(StoreError::Unstorable { what: "an entry", why });
         }
-        let hash = acceptance::insert_entry(&mut work, id, position, entry).await?;
-        keep_pilot(&mut work, &row, entry).await?;
+        let hash = acceptance::insert_entry(&mut work, id, position, &entry).await?;
+        keep_pilot(&mut work, &row, &entry).await?;
         let body = json!({
             "acceptance": id.as_str(), "position": position,
-            "kind": acceptance::kind_of(entry), "entry": hash,
+            "kind": acceptance::kind_of(&entry), "entry": hash,
         });
         event::append(&mut work, &row.run_id, "acceptance_entry", &body).await?;
-        work.commit().await
+        work.commit().await?;
+        Ok(entry)
     }
 
     /// Ends an acceptance. One that was for a claim becomes a claim, or waits for a person.

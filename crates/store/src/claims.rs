@@ -9,7 +9,8 @@ use crate::error::StoreError;
 use crate::open::{Store, Work};
 use crate::tables::{acceptance, approval, claim, event, review};
 use crate::{
-    AcceptanceId, ClaimId, ClaimRow, Decision, NewCheck, Result, ReviewRow, Ruling, RunId,
+    AcceptanceId, ClaimId, ClaimRow, ClaimState, Decision, NewCheck, Result, ReviewRow, Ruling,
+    RunId,
 };
 
 impl Store {
@@ -92,8 +93,8 @@ impl Store {
         let mut work = self.write().await?;
         let row = acceptance::get(work.connection(), id).await?;
         if !review::decide(&mut work, id, decision, ruling).await? {
-            let why = format!("nothing of acceptance {id} waits for a decision");
-            return Err(StoreError::Unstorable { what: "a decision", why });
+            let what = format!("nothing of acceptance {id} waits for a decision");
+            return Err(StoreError::NotWaiting { what });
         }
         let body = json!({
             "acceptance": id.as_str(), "decision": decision.name(), "note": ruling.reason,
@@ -115,7 +116,7 @@ impl Store {
     /// Stores what a person decided about a claim; the last decision stands.
     ///
     /// # Errors
-    /// An unknown claim.
+    /// An unknown claim; `NotWaiting` for one that was withdrawn, or that is decided so already.
     pub async fn review_claim(
         &self,
         id: &ClaimId,
@@ -126,12 +127,17 @@ impl Store {
         let mut rows = claim::with_prefix(work.connection(), id.as_str()).await?;
         let unknown = || StoreError::UnknownClaim { selector: id.to_string() };
         let row = rows.pop().ok_or_else(unknown)?;
+        let same = row.approvals.last().is_some_and(|last| last.decision == decision);
+        if row.state == ClaimState::Withdrawn || same {
+            let state = if same { decision.name() } else { row.state.name() };
+            return Err(StoreError::NotWaiting { what: format!("claim {id} is {state}") });
+        }
         approve(&mut work, &row.run_id, &row.id, decision, ruling).await?;
         work.commit().await
     }
 }
 
-/// Appends a decision about a claim with its event.
+/// Appends a decision about a claim with its event, which says what claim it was made about.
 async fn approve(
     work: &mut Work,
     run: &RunId,
@@ -142,6 +148,7 @@ async fn approve(
     let position = approval::insert(work, claim, decision, ruling).await?;
     let body = json!({
         "claim": claim.as_str(), "position": position, "decision": decision.name(),
+        "hash": claim::hash(work.connection(), claim).await?,
         "reason": ruling.reason, "reviewer": ruling.reviewer, "decided_us": work.now_us,
     });
     event::append(work, run, "claim_reviewed", &body).await

@@ -20,6 +20,11 @@ pub enum StoreError {
          another ledger"
     )]
     NewerSchema { ledger: String, found: i64, known: i64 },
+    #[error(
+        "{ledger} has schema {found}, this program reads {known}, and it may not be written; copy \
+         it to where it may be, then read that"
+    )]
+    OlderSchema { ledger: String, found: i64, known: i64 },
     #[error("no space left for {ledger}; free some, then resume: nothing stored was lost")]
     DiskFull { ledger: String },
     #[error("{ledger} or its folder may not be written; change its permissions or copy it")]
@@ -48,6 +53,12 @@ pub enum StoreError {
     WrongState { seq: u32, action: &'static str, found: String },
     #[error("{what} cannot be stored: {why}; this is a defect of the caller")]
     Unstorable { what: &'static str, why: String },
+    #[error(
+        "{what} cannot be stored: {found} stands in it where only a fixed word may; rename that"
+    )]
+    Private { what: &'static str, found: String },
+    #[error("{what}; `review list` shows what waits")]
+    NotWaiting { what: String },
     #[error("{ledger}: {why}; if it happens again, check the disk and the file")]
     Failed { ledger: String, why: String },
 }
@@ -70,6 +81,7 @@ impl StoreError {
             Self::Locked { ledger }
             | Self::Damaged { ledger, .. }
             | Self::NewerSchema { ledger, .. }
+            | Self::OlderSchema { ledger, .. }
             | Self::DiskFull { ledger }
             | Self::ReadOnly { ledger }
             | Self::Absent { ledger }
@@ -84,9 +96,22 @@ impl StoreError {
             | Self::UnknownTask { .. }
             | Self::UnknownClaim { .. }
             | Self::WrongState { .. }
-            | Self::Unstorable { .. } => {}
+            | Self::Unstorable { .. }
+            | Self::Private { .. }
+            | Self::NotWaiting { .. } => {}
         }
         self
+    }
+
+    /// The same where a ledger of an older schema may not be written, which to read it would take.
+    pub(crate) fn of_older(self, found: i64, known: i64) -> Self {
+        match self {
+            Self::ReadOnly { ledger } | Self::CannotOpen { ledger, .. } => {
+                Self::OlderSchema { ledger, found, known }
+            }
+            Self::LockFile { .. } => Self::OlderSchema { ledger: UNNAMED.to_owned(), found, known },
+            other => other,
+        }
     }
 
     /// The same for an operating-system error at `path`.

@@ -101,8 +101,8 @@ impl Store {
     /// an older one is brought up to date.
     ///
     /// # Errors
-    /// An absent, unfinished, damaged or newer ledger. Every write through it is a `ReadOnly`
-    /// error.
+    /// An absent, unfinished, damaged or newer ledger, or an older one that may not be written.
+    /// Every write through it is a `ReadOnly` error.
     pub async fn open_read_only(path: &Path) -> Result<Self> {
         std::fs::metadata(path).map_err(|error| StoreError::of_io(&error, path))?;
         refuse_special(path)?;
@@ -124,11 +124,15 @@ impl Store {
             return Err(StoreError::Unfinished { ledger: String::new() });
         }
         let ledger_id = meta::ledger_id(&mut connection).await?;
-        let is_older = meta::schema(&mut connection).await? < newest_schema();
+        let found = meta::schema(&mut connection).await?;
         drop(connection);
-        if is_older {
+        if found < newest_schema() {
             // What is read below is in tables that it may not have yet.
-            Self::open(path).await?.close().await;
+            Self::open(path)
+                .await
+                .map_err(|error| error.of_older(found, newest_schema()))?
+                .close()
+                .await;
         }
         Ok(Self {
             path: path.into(),

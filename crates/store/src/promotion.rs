@@ -2,6 +2,7 @@
 
 use pipeline::attempt::State;
 use pipeline::report::Stage;
+use pipeline::verdict::Verdict;
 use serde_json::json;
 
 use crate::error::StoreError;
@@ -48,13 +49,24 @@ impl Store {
     }
 }
 
-/// The promotion's judgement where there is one, else the search's.
-pub(crate) async fn last_judgement(
+/// What an attempt ends with: the verdict of the promotion where there is one, else of the search,
+/// as it is stored. Whoever stored it may have had other texts to hide than this process.
+pub(crate) async fn last_verdict(
     work: &mut Work,
     id: &AttemptId,
-) -> Result<Option<JudgementRow>> {
-    match evaluation::of_attempt(work.connection(), id, Stage::Promote).await? {
-        Some(promoted) => Ok(Some(promoted)),
-        None => evaluation::of_attempt(work.connection(), id, Stage::Search).await,
+    given: &Verdict,
+) -> Result<Verdict> {
+    let scrubbed = scrubbing::verdict(&work.scrubber, given);
+    let last = match evaluation::of_attempt(work.connection(), id, Stage::Promote).await? {
+        Some(promoted) => Some(promoted),
+        None => evaluation::of_attempt(work.connection(), id, Stage::Search).await?,
+    };
+    match last.map(|last| last.verdict) {
+        None => Ok(scrubbed),
+        Some(last) if last == *given || last == scrubbed => Ok(last),
+        Some(last) => {
+            let why = format!("{given} is not the judge's {last}");
+            Err(StoreError::Unstorable { what: "the verdict", why })
+        }
     }
 }

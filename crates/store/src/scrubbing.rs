@@ -6,8 +6,11 @@
 use pipeline::build::Diagnostic;
 use pipeline::scrub::Scrubber;
 use pipeline::verdict::Verdict;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::SettledReply;
+use crate::error::StoreError;
+use crate::{Result, SettledReply};
 
 pub(crate) fn text(scrubber: &Scrubber, text: &str) -> String {
     scrubber.scrub(text).into_owned()
@@ -36,4 +39,17 @@ pub(crate) fn diagnostics(scrubber: &Scrubber, diagnostics: &[Diagnostic]) -> Ve
         ..diagnostic.clone()
     };
     diagnostics.iter().map(clean).collect()
+}
+
+/// A report, or an entry of an acceptance; one that would be none any more is refused, since it
+/// may not be stored as it is either.
+pub(crate) fn value<T>(scrubber: &Scrubber, what: &'static str, value: &T) -> Result<T>
+where
+    T: Serialize + DeserializeOwned + Clone,
+{
+    scrubber.scrub_value(value).ok_or_else(|| {
+        let json = serde_json::to_string(value).unwrap_or_default();
+        let found = scrubber.find_json(&json).map_or_else(String::new, |found| found.what);
+        StoreError::Private { what, found }
+    })
 }

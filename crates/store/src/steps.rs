@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::error::StoreError;
 use crate::limits::ERROR_BYTES_MAX;
 use crate::open::{Store, Work};
-use crate::promotion::last_judgement;
+use crate::promotion::last_verdict;
 use crate::reading::attempt_row;
 use crate::scrubbing;
 use crate::tables::attempt::{Bare, NewAttempt};
@@ -269,12 +269,7 @@ impl Store {
         let mut work = self.write().await?;
         let from = [State::Replied, State::Parsed, State::Built, State::Judged];
         let step = Step::load(&mut work, id, "closed", &from).await?;
-        let verdict = &scrubbing::verdict(&work.scrubber, verdict);
-        let judged = last_judgement(&mut work, id).await?;
-        if let Some(judged) = judged.filter(|judged| judged.verdict != *verdict) {
-            let why = format!("{verdict} is not the judge's {}", judged.verdict);
-            return Err(StoreError::Unstorable { what: "the verdict", why });
-        }
+        let verdict = &last_verdict(&mut work, id, verdict).await?;
         attempt::close(&mut work, id, verdict).await?;
         let body = json!({ "verdict": verdict_body(verdict) });
         step.append(&mut work, State::Closed.name(), body).await?;

@@ -102,10 +102,13 @@ const RULES: &[Rule] = &[
         kind: "claim_reviewed",
         key: "claim",
         row: "SELECT json_object('decision', decision, 'reason', reason, 'reviewer', reviewer,
-              'decided_us', decided_us) FROM approval
-              WHERE claim_id = $1 AND position = json_extract($2, '$.position')",
+              'decided_us', decided_us, 'hash', (SELECT claim FROM claim WHERE id = claim_id))
+              FROM approval WHERE claim_id = $1 AND position = json_extract($2, '$.position')",
     },
 ];
+
+/// What an event of an older program says nothing of, and nothing may stand in the row for.
+const EMPTY_WHERE_UNSTATED: &[&str] = &["reviewer"];
 
 const JUDGED: &str = "SELECT json_object('eval_key', eval_key, 'report', report,
     'verdict', json_object('kind', kind, 'reason', reason, 'detail', detail)) FROM evaluation
@@ -266,9 +269,10 @@ async fn misfit(
             return Ok(Some(format!("the row of {kind} {key} does not read")));
         };
         // An event of an older program may say less; the chain keeps it from losing a field.
-        let differs = row
-            .iter()
-            .find(|(field, value)| body.get(field.as_str()).is_some_and(|stated| stated != *value));
+        let differs = row.iter().find(|(field, value)| match body.get(field.as_str()) {
+            Some(stated) => stated != *value,
+            None => EMPTY_WHERE_UNSTATED.contains(&field.as_str()) && !value.is_null(),
+        });
         if let Some((field, _)) = differs {
             return Ok(Some(format!("`{field}` of {kind} {key} is not what its event says")));
         }

@@ -56,9 +56,8 @@ const PATH: &str = "PATH";
 /// Set by cargo for what it runs.
 const CARGO: &str = "CARGO";
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-
-use pipeline::scrub::Private;
 
 /// The value of a variable; `None` when it is unset or empty.
 pub(crate) fn value(name: &str) -> Option<String> {
@@ -103,36 +102,36 @@ pub(crate) fn python() -> Option<PathBuf> {
     value(PYTHON).map(PathBuf::from)
 }
 
-/// Texts that must not leave this machine: its name, the user's, the home folder, `paths`, and what
-/// variables hold that have telling names or are among `variables`.
-pub(crate) fn private_texts(paths: &[&Path], variables: &[String]) -> Vec<Private> {
-    const SECRET_NAMES: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let home = value(HOME).unwrap_or_default();
-    let of_home = home.strip_prefix("/home/").or_else(|| home.strip_prefix("/Users/"));
-    let user = |name: Option<String>| Private::user("the name of the user", &name?);
-    let mut texts = vec![
-        Private::host("the name of this machine", &host),
-        user(value(USER)),
-        user(value(LOGNAME)),
-        user(of_home.map(str::to_owned)),
-        Private::name("the home folder", &home),
-    ];
-    let path = |path: &&Path| Private::name("a path of this machine", &path.to_string_lossy());
-    texts.extend(paths.iter().map(path));
-    for (name, value) in std::env::vars() {
-        let upper = name.to_uppercase();
-        if SECRET_NAMES.iter().any(|part| upper.contains(part)) || variables.contains(&name) {
-            texts.push(Private::secret(&format!("the value of {name}"), &value));
-        }
-    }
-    texts.into_iter().flatten().collect()
+/// The name of this machine; empty where the kernel does not say it.
+pub(crate) fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default()
 }
 
-/// Who sits here, as the system says it; the number of the user where it says no name.
+/// The home folder, where there is one.
+pub(crate) fn home() -> Option<String> {
+    value(HOME)
+}
+
+/// The names that variables have for who sits here.
+pub(crate) fn user_names() -> Vec<String> {
+    [USER, LOGNAME].into_iter().filter_map(value).collect()
+}
+
+/// Every variable as text, where bytes that are none are replaced.
+pub(crate) fn variables() -> Vec<(String, String)> {
+    as_text(std::env::vars_os())
+}
+
+fn as_text(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
+    let text = |value: OsString| value.to_string_lossy().into_owned();
+    variables.map(|(name, value)| (text(name), text(value))).collect()
+}
+
+/// Who sits here, as variables say it, with the number that the system knows them by.
 pub(crate) fn user_name() -> String {
-    let name = value(USER).or_else(|| value(LOGNAME));
-    name.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()))
+    let id = rustix::process::getuid().as_raw();
+    let name = user_names().into_iter().next();
+    name.map_or_else(|| format!("uid {id}"), |name| format!("{name} (uid {id})"))
 }
 
 /// Memory that new processes could have, in bytes, by the kernel's own estimate; 0 if it says none.
@@ -183,4 +182,19 @@ fn folder(xdg: &str, below_home: &str) -> PathBuf {
         .map(PathBuf::from)
         .or_else(|| value(HOME).map(below))
         .map_or_else(|| PathBuf::from(".warpwright"), |parent| parent.join("warpwright"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::as_text;
+
+    #[test]
+    fn a_variable_that_is_no_text_is_none_the_less_read() {
+        let (name, value) = (OsString::from("MY_KEY"), OsString::from_vec(b"a\xffb".to_vec()));
+        let read = as_text([(name, value)].into_iter());
+        assert_eq!(read, [("MY_KEY".to_owned(), "a\u{fffd}b".to_owned())]);
+    }
 }

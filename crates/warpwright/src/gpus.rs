@@ -268,8 +268,6 @@ fn keep(places: &Places, sheet: &HardwareSheet) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     std::io::Write::write_all(&mut file, &serde_json::to_vec_pretty(sheet)?)?;
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(readable)?;
     file.persist(&path).with_context(|| path.display().to_string())?;
     Ok(())
 }

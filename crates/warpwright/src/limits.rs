@@ -10,6 +10,9 @@ pub(crate) const PROMPT_FILE_BYTES_MAX: u64 = 256 << 10;
 pub(crate) const SETTINGS_BYTES_MAX: u64 = 1 << 20;
 /// Largest key file that is read, in bytes.
 pub(crate) const KEY_BYTES_MAX: u64 = 64 << 10;
+/// Longest reason and longest name that go with a decision, in bytes.
+pub(crate) const REASON_BYTES_MAX: usize = 1_000;
+pub(crate) const REVIEWER_BYTES_MAX: usize = 100;
 /// Kernels that one call of `evaluate` judges.
 pub(crate) const KERNELS_MAX: u32 = 100_000;
 /// Longest line of JSON with a kernel, in bytes: a reply with every character escaped.

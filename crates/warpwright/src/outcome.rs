@@ -203,13 +203,14 @@ fn exit_of_store(error: &StoreError) -> Exit {
     match error {
         StoreError::Locked { .. } | StoreError::RunLocked { .. } => Exit::LedgerTrouble,
         StoreError::Damaged { .. } | StoreError::NewerSchema { .. } => Exit::LedgerTrouble,
+        StoreError::OlderSchema { .. } => Exit::LedgerTrouble,
         StoreError::DiskFull { .. } | StoreError::ReadOnly { .. } => Exit::LedgerTrouble,
         StoreError::CannotOpen { .. } | StoreError::LockFile { .. } => Exit::LedgerTrouble,
         StoreError::Absent { .. } | StoreError::UnknownRun { .. } => Exit::BadInput,
         StoreError::AmbiguousRun { .. } | StoreError::UnknownAttempt { .. } => Exit::BadInput,
         StoreError::UnknownTask { .. } | StoreError::UnknownClaim { .. } => Exit::BadInput,
-        StoreError::Unfinished { .. } => Exit::BadInput,
-        StoreError::WrongState { .. } => Exit::OurError,
+        StoreError::Unfinished { .. } | StoreError::NotWaiting { .. } => Exit::BadInput,
+        StoreError::WrongState { .. } | StoreError::Private { .. } => Exit::OurError,
         StoreError::Unstorable { .. } | StoreError::Failed { .. } => Exit::OurError,
     }
 }

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pipeline::visible::visible;
+use pipeline::visible::{hides, visible};
 use rustix::termios::tcgetwinsize;
 
 use crate::environment;
@@ -28,7 +28,7 @@ pub(crate) fn line(text: &str) {
     print(&visible(text));
 }
 
-/// Prints a value as one line of JSON, where every control character is escaped.
+/// Prints a value as one line of JSON, where everything that hides is escaped.
 pub(crate) fn json(value: &serde_json::Value) {
     print(&escaped(&value.to_string()));
 }
@@ -38,12 +38,14 @@ pub(crate) fn file(text: &str) {
     print(text);
 }
 
-/// In JSON, a control character can only be inside a string, and serde leaves some as they are.
+/// In JSON, what hides can only be inside a string, and serde leaves most as it is.
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
-        if c.is_control() {
-            text.push_str(&format!("\\u{:04x}", u32::from(c)));
+        if hides(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                text.push_str(&format!("\\u{unit:04x}"));
+            }
         } else {
             text.push(c);
         }
@@ -152,15 +154,17 @@ pub(crate) fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pipeline::visible::hides;
     use serde_json::json;
 
     use super::escaped;
 
     #[test]
-    fn no_control_character_reaches_a_terminal_through_json() {
-        let value = json!({ "a": "x\u{9b}31m\u{1b}[0m\u{7f}ä\n" });
+    fn nothing_that_hides_reaches_a_terminal_through_json() {
+        let value = json!({ "a": "x\u{9b}31m\u{1b}[0m\u{7f}ä\n\u{202e}b\u{200b}\u{e0041}" });
         let text = escaped(&value.to_string());
-        assert!(!text.chars().any(char::is_control), "{text:?}");
+        assert!(!text.chars().any(|c| c.is_control() || hides(c)), "{text:?}");
+        assert!(text.ends_with(r#"\u202eb\u200b\udb40\udc41"}"#), "{text}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 }

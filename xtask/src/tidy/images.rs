@@ -100,7 +100,8 @@ mod tests {
     #[test]
     fn a_stage_that_runs_is_a_plain_user_s() {
         let good = "FROM a AS builder\nRUN make\nFROM b AS bare\nUSER 1000:1000\n\
-                    FROM bare AS more\nUSER 0:0\nRUN x\nUSER 1000:1000\nFROM bare AS last\nCOPY a b\n";
+                    FROM bare AS more\nUSER 0:0\nRUN x\nUSER 1000:1000\n\
+                    FROM bare AS last\nCOPY a b\n";
         assert_eq!(check_users("f", good), []);
         for (text, line) in [
             ("FROM a AS bare\nRUN x\n", 1),

@@ -20,8 +20,8 @@ const OTHER_FILE: &str = "a file outside the source was included";
 /// Static shared memory that every device has; beyond it a compile may fail without a word.
 const STATIC_SHARED_BYTES_COMMON: u32 = 48 << 10;
 
-/// The log without timings, with short paths, so that it is the same everywhere, without what it
-/// quotes of other files of this machine, and with what a terminal would obey made visible.
+/// The log without timings, with short paths, so that it is the same everywhere, and without what
+/// it quotes of other files of this machine. What a terminal would obey is still in it.
 pub(super) fn tidy(log: &str, include_dirs: &[PathBuf]) -> String {
     let kept: Vec<&str> = log
         .lines()
@@ -50,25 +50,10 @@ fn without_others(log: &str) -> String {
         }
         hidden &= !(found.is_some() || line.starts_with("ptxas "));
         if !hidden {
-            kept.push(visible(line));
+            kept.push(line.to_owned());
         }
     }
     kept.join("\n")
-}
-
-/// A line whose control characters, and those that reorder or hide text, are written as numbers.
-fn visible(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    for each in line.chars() {
-        let hides = matches!(each, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
-            || matches!(each, '\u{2060}'..='\u{2069}' | '\u{feff}');
-        if hides || each.is_control() && each != '\t' {
-            text.extend(each.escape_unicode());
-        } else {
-            text.push(each);
-        }
-    }
-    text
 }
 
 /// True for the source itself, for headers from memory, and for CUDA's own; a path that climbs out

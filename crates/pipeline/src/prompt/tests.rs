@@ -10,8 +10,10 @@ use crate::attempt::{Attempt, Code, Mode};
 use crate::build::{Diagnostic, Severity};
 use crate::check::{OutputCheck, WrongElement};
 use crate::device_facts::DeviceFacts;
+use crate::feedback::Feedback;
 use crate::hardware::{Floor, FloorLimit};
 use crate::inputs::Distribution;
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::next_step::Ask;
 use crate::report::{CaseReport, CaseStatus, Counters, Estimate, Measured, Report, Score, Stage};
 use crate::scrub::{Private, Scrubber};
@@ -19,6 +21,7 @@ use crate::task::tests::softmax;
 use crate::template::{REGISTRY, Templates};
 use crate::timing::Spread;
 use crate::verdict::{Reason, Verdict};
+use crate::visible::visible;
 
 fn templates() -> Templates {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../prompts");
@@ -28,7 +31,12 @@ fn templates() -> Templates {
 }
 
 fn render(ask: &Ask, attempts: &[Attempt]) -> Prompt {
-    Prompt::render(&templates(), &softmax(), &DeviceFacts::simulated_h200(), ask, attempts).unwrap()
+    render_with(&Scrubber::default(), ask, attempts)
+}
+
+fn render_with(scrubber: &Scrubber, ask: &Ask, attempts: &[Attempt]) -> Prompt {
+    let device = DeviceFacts::simulated_h200();
+    Prompt::render(&templates(), &softmax(), &device, ask, attempts, scrubber).unwrap()
 }
 
 fn ask(seq: u32, mode: Mode, parent: Option<u32>) -> Ask {
@@ -227,7 +235,8 @@ fn hostile_text_is_shown_for_what_it_is() {
     let ask = ask(3, Mode::Repair, Some(2));
     let device = DeviceFacts::simulated_h200();
     let history = [malformed(1), failed];
-    let prompt = Prompt::render(&templates(), &task, &device, &ask, &history).unwrap();
+    let scrubber = Scrubber::default();
+    let prompt = Prompt::render(&templates(), &task, &device, &ask, &history, &scrubber).unwrap();
     insta::assert_snapshot!("hostile", prompt.messages[1].content);
     let mut fence = None;
     for line in prompt.messages[1].content.lines() {
@@ -262,13 +271,44 @@ fn no_text_makes_a_prompt_too_long() {
 fn what_is_private_is_not_sent() {
     let mut failed = build_failed(1);
     failed.verdict.detail = "cannot open /home/ada/x.h".to_owned();
-    let prompt = render(&ask(2, Mode::Repair, Some(1)), &[failed]);
-    let scrubber = Scrubber::new(Private::name("the home folder", "/home/ada"));
-    let clean = prompt.clone().scrubbed(&scrubber);
+    let ask = ask(2, Mode::Repair, Some(1));
+    let prompt = render(&ask, &[failed.clone()]);
+    let scrubber = Scrubber::new(Private::path("the home folder", "/home/ada"));
+    let clean = render_with(&scrubber, &ask, &[failed]);
     assert_eq!(clean.messages[0], prompt.messages[0]);
     assert!(clean.messages[1].content.contains("cannot open ***/x.h"));
     assert!(!clean.messages[1].content.contains("ada"));
     assert_ne!(clean.hash(), prompt.hash());
+}
+
+/// A key that a cap would cut in two is found before it is, and what begins in one piece of a
+/// prompt takes nothing of the next.
+#[test]
+fn no_cut_and_no_fence_lies_in_a_secret() {
+    const KEY: &str = "0123456789-abcdefghij-0123456789";
+    let scrubber = Scrubber::new(Private::secret("the value of K", KEY));
+    let across = |bytes_max: usize| format!("{} {KEY} z", "x ".repeat((bytes_max - 10) / 2));
+    let mut failed = build_failed(1);
+    failed.verdict.detail = across(200);
+    failed.diagnostics[0].message = across(900);
+    failed.reply = across(2_000);
+    let begun = "// -----BEGIN PRIVATE KEY-----\n__global__ void k() {}\n";
+    failed.code = Some(Code { source: begun.to_owned(), plan: across(24 * 1024) });
+    let prompt = render_with(&scrubber, &ask(2, Mode::Repair, Some(1)), &[failed]);
+    let user = &prompt.messages[1].content;
+    assert!(!user.contains(&KEY[..6]), "{user}");
+    assert!(user.contains("// ***\n__global__ void k() {}\n```\n"), "{user}");
+}
+
+/// What is written out makes a fact no longer than its cap.
+#[test]
+fn a_fact_is_capped_as_it_is_shown() {
+    let mut failed = build_failed(1);
+    failed.diagnostics[0].message = "\0".repeat(900);
+    for fact in Feedback::of(&failed).facts {
+        assert!(fact.text.len() <= MESSAGE_BYTES_MAX + 40, "{}", fact.text.len());
+        assert_eq!(fact.text, visible(&fact.text));
+    }
 }
 
 #[test]
@@ -301,7 +341,8 @@ fn a_gpu_speaks_of_times() {
         ..DeviceFacts::simulated_h200()
     };
     let ask = ask(2, Mode::Optimise, Some(1));
-    let prompt = Prompt::render(&templates(), &softmax(), &device, &ask, &[parent]).unwrap();
+    let (task, scrubber) = (softmax(), Scrubber::default());
+    let prompt = Prompt::render(&templates(), &task, &device, &ask, &[parent], &scrubber).unwrap();
     let user = &prompt.messages[1].content;
     for part in [
         "timed with cold caches",

@@ -39,6 +39,12 @@ pub(crate) async fn insert(
     Ok(hash)
 }
 
+/// The hash of what is claimed.
+pub(crate) async fn hash(connection: &mut SqliteConnection, id: &ClaimId) -> Result<String> {
+    let query = "SELECT claim FROM claim WHERE id = $1";
+    Ok(sqlx::query_scalar(query).bind(id.as_str()).fetch_one(connection).await?)
+}
+
 /// The interval as its column says it.
 pub(crate) fn interval(claim: &Claim) -> Result<String> {
     to_json("the interval", &claim.against.interval)

@@ -10,6 +10,7 @@ use super::attempt::verdict_of;
 use super::{artifact, of_json, of_name, to_json};
 use crate::error::StoreError;
 use crate::open::Work;
+use crate::scrubbing;
 use crate::{AttemptId, JudgementRow, NewJudgement, Result};
 
 /// Stores a judgement with its cases; returns the hash of the report.
@@ -19,8 +20,9 @@ pub(crate) async fn insert(
     variant: &Digest,
     new: &NewJudgement<'_>,
 ) -> Result<Option<Digest>> {
-    let report = new.report.map(|report| to_json("the report", report)).transpose()?;
-    let report = report.map(|json| work.scrubber.scrub_json(&json).into_owned());
+    let clean = |report| scrubbing::value(&work.scrubber, "the report", report);
+    let stored = new.report.map(clean).transpose()?;
+    let report = stored.as_ref().map(|report| to_json("the report", report)).transpose()?;
     let report = artifact::put_optional(work, report.as_deref().map(str::as_bytes)).await?;
     let id = work.new_id();
     let query = "INSERT INTO evaluation
@@ -44,7 +46,7 @@ pub(crate) async fn insert(
         .bind(work.origin.to_string())
         .execute(work.connection())
         .await?;
-    for (position, case) in (0..).zip(new.report.iter().flat_map(|report| &report.cases)) {
+    for (position, case) in (0..).zip(stored.iter().flat_map(|report| &report.cases)) {
         insert_case(work, &id, position, case).await?;
     }
     Ok(report)

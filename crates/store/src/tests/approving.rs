@@ -1,7 +1,13 @@
 //! What people decide about claims, and what tampering with it shows.
 
-use super::claiming::{Claimed, claimed};
-use crate::{Decision, Ruling};
+use pipeline::attempt::State;
+use pipeline::comparison::Suspicion;
+use serde_json::json;
+
+use super::claiming::{Claimed, begin, carry, claimed};
+use super::fixtures::Ledger;
+use crate::tables::event;
+use crate::{CheckOutcome, ClaimState, Decision, Ended, NewCheck, Purpose, Ruling, StoreError};
 
 /// Decisions one after the other, each with whether the claim is approved then.
 const STEPS: [(Decision, &str, &str, bool); 3] = [
@@ -39,6 +45,7 @@ async fn a_changed_decision_is_found() {
         ("UPDATE approval SET reason = 'x' WHERE position = 2", "`reason`"),
         ("UPDATE approval SET decided_us = 1 WHERE position = 2", "`decided_us`"),
         ("DELETE FROM approval WHERE position = 2", "missing"),
+        ("UPDATE claim SET claim = (SELECT conclusion FROM acceptance)", "`hash`"),
         (
             "INSERT INTO approval SELECT claim_id, 3, decision, reason, reviewer, decided_us,
              origin FROM approval WHERE position = 0",
@@ -51,10 +58,57 @@ async fn a_changed_decision_is_found() {
             let ruling = Ruling { reason, reviewer };
             ledger.store.review_claim(&claim.id, decision, ruling).await.unwrap();
         }
-        let only_adds = word == "claim_reviewed";
+        let only_adds = ["claim_reviewed", "`hash`"].contains(&word);
         assert!(only_adds || ledger.sql(tampering).await.is_err(), "{tampering}");
         ledger.sql(&format!("{UNLOCK} {tampering}")).await.unwrap();
         let found = ledger.store.verify_run(&ledger.run).await.unwrap().unwrap_err();
         assert!(found.what.contains(word), "{tampering}: {}", found.what);
     }
+}
+
+/// What is decided about is looked at in the transaction that decides.
+#[tokio::test]
+async fn nothing_is_decided_twice_or_after_its_end() {
+    let Claimed { ledger, id } = claimed().await;
+    let store = &ledger.store;
+    let claim = store.claims().await.unwrap().remove(0).id;
+    let ruling = Ruling { reason: "fine", reviewer: "ada" };
+    store.review_claim(&claim, Decision::Accepted, ruling).await.unwrap();
+    let again = store.review_claim(&claim, Decision::Accepted, ruling).await.unwrap_err();
+    assert!(matches!(&again, StoreError::NotWaiting { what } if what.contains("accepted")));
+    let detail = "not reproduced";
+    let new = NewCheck {
+        acceptance: &id,
+        claim: Some(&claim),
+        bundle: None,
+        outcome: CheckOutcome::NotReproduced,
+        detail,
+        becomes: Some(ClaimState::Withdrawn),
+    };
+    store.record_check(&new).await.unwrap();
+    let late = store.review_claim(&claim, Decision::Rejected, ruling).await.unwrap_err();
+    assert!(matches!(&late, StoreError::NotWaiting { what } if what.contains("withdrawn")));
+    assert_eq!(store.claim(claim.as_str()).await.unwrap().approvals.len(), 1);
+    assert!(store.verify_run(&ledger.run).await.unwrap().is_ok());
+}
+
+/// A decision of a program that kept no names has none, and gets none later.
+#[tokio::test]
+async fn a_decision_of_an_older_program_cannot_be_signed_afterwards() {
+    let ledger = Ledger::new().await;
+    let attempt = ledger.bring(1, State::Closed).await;
+    let id = begin(&ledger.store, &attempt, Purpose::Claim).await;
+    let ended = carry(&ledger.store, &id, Some(Suspicion::Physics)).await;
+    assert_eq!(ended, Ended::Waits);
+    // As migration 0004 stored it.
+    let decided = "UPDATE review SET decision = 'rejected', note = 'n', decided_us = 1";
+    ledger.sql(decided).await.unwrap();
+    let mut work = ledger.store.write().await.unwrap();
+    let body = json!({ "acceptance": id.as_str(), "decision": "rejected", "note": "n" });
+    event::append(&mut work, &ledger.run, "review_decided", &body).await.unwrap();
+    work.commit().await.unwrap();
+    assert!(ledger.store.verify_run(&ledger.run).await.unwrap().is_ok());
+    ledger.sql("UPDATE review SET reviewer = 'ada'").await.unwrap();
+    let found = ledger.store.verify_run(&ledger.run).await.unwrap().unwrap_err();
+    assert!(found.what.contains("`reviewer`"), "{}", found.what);
 }

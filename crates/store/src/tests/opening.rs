@@ -10,6 +10,7 @@ use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 
 use super::fixtures::{Ledger, ask, open, start_run};
+use crate::lock::beside;
 use crate::open::MIGRATIONS;
 use crate::{DangerRow, Store, StoreError};
 
@@ -126,6 +127,28 @@ async fn an_older_ledger_is_brought_up_to_date() {
         assert_eq!(found, Some(DangerRow { key, verdict, report: None, first_seen_us }));
     }
     start_run(&store).await;
+}
+
+/// To read an older ledger it is brought up to date, which takes a place where that can be done.
+#[tokio::test]
+async fn an_older_ledger_that_may_not_be_written_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.db");
+    let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+    let older = MIGRATIONS.iter().take(4).cloned().collect();
+    Migrator::with_migrations(older).run_direct(None, &mut connection, false).await.unwrap();
+    let filled = "INSERT INTO meta VALUES (1, 'ledger', 0); UPDATE meta SET schema = 4";
+    sqlx::raw_sql(filled).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    // Root may write anywhere, but nobody can lock a folder.
+    std::fs::create_dir(beside(&path, "open")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o500)).unwrap();
+    let error = Store::open_read_only(&path).await.err().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(matches!(error, StoreError::OlderSchema { found: 4, .. }), "{error}");
+    assert!(error.to_string().contains("schema 4") && error.to_string().contains("old.db"));
 }
 
 #[tokio::test]

@@ -1,23 +1,28 @@
-//! What must not be in a ledger, and who may read it.
+//! What must not be in a ledger.
 
-use std::os::unix::fs::PermissionsExt;
+use std::collections::BTreeMap;
 
+use pipeline::acceptance::{Check, Entry, Found, Step};
 use pipeline::attempt::State;
 use pipeline::build::{Diagnostic, Severity};
 use pipeline::digest::Digest;
-use pipeline::report::Stage;
+use pipeline::inputs::Distribution;
+use pipeline::report::{CaseReport, CaseStatus, Stage};
 use pipeline::scrub::{Private, Scrubber};
 use pipeline::verdict::{Reason, Verdict};
 
+use super::claiming::{begin, perform};
 use super::fixtures::{Ledger, reply, report};
-use crate::{AttemptId, CallFailure, NewBuild, NewCandidate, NewJudgement, RunState, Store};
+use crate::{
+    AttemptId, CallFailure, NewBuild, NewCandidate, NewJudgement, Purpose, RunState, Store,
+};
 
 const KEY: &str = "9a8b7c6d-secret-0123456789";
 const SOURCE: &str = "// /home/ada\n__global__ void k() {}\n";
 
 fn scrubber() -> Scrubber {
     let texts =
-        [Private::name("the home folder", "/home/ada"), Private::secret("the value of K", KEY)];
+        [Private::path("the home folder", "/home/ada"), Private::secret("the value of K", KEY)];
     Scrubber::new(texts.into_iter().flatten())
 }
 
@@ -32,6 +37,7 @@ async fn everything(ledger: &Ledger) -> String {
         ("build", "verdict"),
         ("call", "error_message || coalesce(reply_model, '') || coalesce(finish_reason, '')"),
         ("run", "reason"),
+        ("case_result", "\"case\" || coalesce(gates, '')"),
     ] {
         let query = sqlx::AssertSqlSafe(format!("SELECT coalesce({columns}, '') FROM {table}"));
         let found: Vec<String> =
@@ -78,6 +84,15 @@ async fn judge(store: &Store, id: &AttemptId, said: &str) {
     store.record_built(id, &build).await.unwrap();
     let mut judged = report(1.0);
     judged.notes.push(said.to_owned());
+    judged.cases.push(CaseReport {
+        case: said.to_owned(),
+        dims: BTreeMap::new(),
+        distribution: Distribution::D1,
+        status: CaseStatus::Passed,
+        checks: Vec::new(),
+        counters: None,
+        findings: Vec::new(),
+    });
     let key = Digest::of_bytes(b"key");
     let judgement = NewJudgement {
         stage: Stage::Search,
@@ -105,7 +120,7 @@ async fn logs_replies_and_errors_are_stored_without_secrets_and_kernels_as_they_
     store.fail_call(&id, CallFailure::unpaid("refused", &said)).await.unwrap();
     store.reopen_call(&id, again, super::fixtures::TARGET).await.unwrap();
     store.mark_sent(&id).await.unwrap();
-    let mut answer = reply(&format!("{said}\n\n```cuda\n{SOURCE}```\n"));
+    let mut answer = reply(&format!("{said}\n\n```cuda\n{SOURCE}```\n\n```toml\nplan = 1\n```\n"));
     answer.reasoning.clone_from(&said);
     answer.http_log = serde_json::json!([{ "error": said, "ms": 1 }]).to_string();
     store.settle_reply(&id, &answer).await.unwrap();
@@ -121,19 +136,52 @@ async fn logs_replies_and_errors_are_stored_without_secrets_and_kernels_as_they_
     assert!(store.verify_run(&ledger.run).await.unwrap().is_ok());
 }
 
-/// Whatever the umask says, a ledger and what is beside it belong to their owner alone.
+/// Another process, with other texts to hide, ends what the first one judged.
 #[tokio::test]
-async fn a_ledger_is_created_private() {
-    let ledger = Ledger::new().await;
-    let _lock = ledger.store.lock_run(&ledger.run).unwrap();
-    let folder = ledger.path().parent().unwrap().to_owned();
-    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&folder), 0o700);
-    let mut seen = 0;
-    for entry in std::fs::read_dir(&folder).unwrap() {
-        let path = entry.unwrap().path();
-        assert_eq!(mode(&path), 0o600, "{}", path.display());
-        seen += 1;
-    }
-    assert!(seen >= 4, "ledger, -wal, -shm and a lock: {seen}");
+async fn a_resume_with_other_secrets_closes_what_was_judged() {
+    let mut ledger = Ledger::new().await;
+    ledger.store = ledger.store.with_scrubber(scrubber());
+    let id = ledger.bring(1, State::Built).await;
+    let said = Verdict::failed(Reason::Timeout, format!("{KEY} at /work/x"));
+    let judgement = NewJudgement {
+        stage: Stage::Search,
+        eval_key: None,
+        verdict: &said,
+        report: None,
+        from_cache: false,
+        danger: None,
+    };
+    ledger.store.record_judged(&id, &judgement).await.unwrap();
+    let other = Scrubber::new(Private::path("the home folder", "/work/x"));
+    let second = ledger.another().await.with_scrubber(other);
+    let judged = second.attempt(&id).await.unwrap().judgement.unwrap().verdict;
+    assert_eq!(judged.detail, "*** at /work/x");
+    let foreign = Verdict::failed(Reason::Timeout, "*** at ***");
+    assert!(second.close_attempt(&id, &foreign).await.is_err());
+    second.close_attempt(&id, &judged).await.unwrap();
+    assert_eq!(second.attempt(&id).await.unwrap().verdict, Some(judged));
+    assert!(second.verify_run(&ledger.run).await.unwrap().is_ok());
+}
+
+/// What would be no entry without what is private in it is not stored with it either.
+#[tokio::test]
+async fn an_entry_that_cannot_be_cleaned_is_refused() {
+    let mut ledger = Ledger::new().await;
+    let attempt = ledger.bring(1, State::Closed).await;
+    let id = begin(&ledger.store, &attempt, Purpose::Claim).await;
+    let rebuilt = Entry::Rebuilt { same: true };
+    let step = Step::Trials(0);
+    let trials = perform(&step, None).unwrap();
+    let host = Private::host("the name of this machine", "fp32");
+    ledger.store = ledger.store.with_scrubber(Scrubber::new(host));
+    assert_eq!(ledger.store.append_entry(&id, 0, &rebuilt).await.unwrap(), rebuilt);
+    let refused = ledger.store.append_entry(&id, 1, &trials).await.unwrap_err().to_string();
+    assert!(refused.contains("the name of this machine") && !refused.contains("fp32"), "{refused}");
+    assert_eq!(ledger.store.entries(&id).await.unwrap(), [rebuilt]);
+    let said =
+        Entry::Checked { check: Check::Memcheck, found: Found::Notes { detail: KEY.into() } };
+    ledger.store = ledger.store.with_scrubber(scrubber());
+    let stored = ledger.store.append_entry(&id, 1, &said).await.unwrap();
+    assert_eq!(ledger.store.entries(&id).await.unwrap().last(), Some(&stored));
+    assert!(!format!("{stored:?}").contains(KEY));
 }

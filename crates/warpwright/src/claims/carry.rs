@@ -72,11 +72,8 @@ pub(crate) async fn carry(
             }
         };
         longest = longest.max(started.elapsed());
-        // Before anything follows from it: a claim says what its entries say.
-        let entry = store.scrubber().scrub_value(&entry).unwrap_or(entry);
         let position = u32::try_from(entries.len())?;
-        store.append_entry(&row.id, position, &entry).await?;
-        entries.push(entry);
+        entries.push(store.append_entry(&row.id, position, &entry).await?);
         if let Some(line) = progress_line(&row.protocol, &entries) {
             say(&line);
         }

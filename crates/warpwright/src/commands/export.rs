@@ -24,6 +24,7 @@ pub(crate) async fn perform(places: &Places, args: &ExportArgs) -> anyhow::Resul
     if claim.state == ClaimState::Withdrawn {
         return Err(bad_input(format!("claim {} was withdrawn: {}", claim.id, claim.why)));
     }
+    approval::hold_to_log(places, &store, &claim.run_id).await?;
     if let Some(why) = approval::withheld(places, &claim) {
         return Err(bad_input(why));
     }

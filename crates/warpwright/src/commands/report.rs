@@ -35,6 +35,7 @@ pub(crate) async fn perform(
 ) -> anyhow::Result<Outcome> {
     let store = Store::open_read_only(&places.ledger).await?;
     let run = selector::resolve_run(&store, selector).await?;
+    approval::hold_to_log(places, &store, &run).await?;
     let summary = store.run_summary(&run).await?;
     let mut parts = Vec::new();
     for task in &summary.tasks {

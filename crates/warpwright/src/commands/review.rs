@@ -2,16 +2,18 @@
 //! decide.
 
 use pipeline::acceptance::reviewed;
+use pipeline::scrub::Scrubber;
 use serde_json::json;
 use store::{ClaimRow, ClaimState, Decision, ReviewRow, Ruling, Store};
 
 use crate::claims::{approval, words};
 use crate::cli::{DecideArgs, ReviewArgs, ReviewCommand};
 use crate::commands::export;
+use crate::limits::{REASON_BYTES_MAX, REVIEWER_BYTES_MAX};
 use crate::outcome::{Outcome, bad_input};
 use crate::selector::{self, Selected, What};
 use crate::settings::Places;
-use crate::{environment, terminal, wiring};
+use crate::{environment, privacy, terminal, wiring};
 
 /// Lists what waits, or decides.
 pub(crate) async fn perform(places: &Places, args: &ReviewArgs) -> anyhow::Result<Outcome> {
@@ -26,52 +28,34 @@ pub(crate) async fn perform(places: &Places, args: &ReviewArgs) -> anyhow::Resul
     }
 }
 
-/// The reviews that a selector means: by the id of their acceptance, or by run, task or attempt.
-async fn meant(
-    store: &Store,
-    reviews: Vec<ReviewRow>,
-    text: &str,
-) -> anyhow::Result<Vec<ReviewRow>> {
-    let by_id = |review: &&ReviewRow| review.acceptance_id.as_str().starts_with(text);
-    let found: Vec<_> = reviews.iter().filter(by_id).cloned().collect();
-    if !found.is_empty() || store.claim(text).await.is_ok() {
-        return Ok(found);
+/// What a selector means: what is suspect and claims, by the id of either, or by run, task or
+/// attempt.
+async fn meant(store: &Store, text: &str) -> anyhow::Result<(Vec<ReviewRow>, Vec<ClaimRow>)> {
+    let mut reviews = store.reviews().await?;
+    let by_id = |review: &ReviewRow| review.acceptance_id.as_str().starts_with(text);
+    let claim = store.claim(text).await.ok();
+    if claim.is_some() || reviews.iter().any(by_id) {
+        reviews.retain(by_id);
+        return Ok((reviews, claim.into_iter().collect()));
     }
     let Selected { run, what } = selector::resolve(store, Some(text)).await?;
-    let fits = |review: &ReviewRow| {
+    reviews.retain(|review| {
         review.run_id == run
             && match &what {
                 What::Run => true,
                 What::Task(task) => review.task_name == task.name,
                 What::Attempt(task, seq) => review.task_name == task.name && review.seq == *seq,
             }
-    };
-    Ok(reviews.into_iter().filter(fits).collect())
+    });
+    Ok((reviews, export::claims_of(store, text).await?))
 }
 
 /// Without a selector what waits, with one everything about it.
 async fn list(places: &Places, store: &Store, selector: Option<&str>) -> anyhow::Result<Outcome> {
-    let (mut reviews, mut claims) = (store.reviews().await?, store.claims().await?);
-    match selector {
-        Some(text) => {
-            reviews = meant(store, reviews, text).await?;
-            claims = match store.claim(text).await {
-                Ok(claim) => vec![claim],
-                Err(_) if reviews.is_empty() => export::claims_of(store, text).await?,
-                // The id of an acceptance names no claim.
-                Err(_) => export::claims_of(store, text).await.unwrap_or_default(),
-            };
-        }
-        None => {
-            reviews.retain(|review| review.decision.is_none());
-            let waits = |claim: &ClaimRow| {
-                claim.state != ClaimState::Withdrawn
-                    && claim.approvals.is_empty()
-                    && approval::withheld(places, claim).is_some()
-            };
-            claims.retain(waits);
-        }
-    }
+    let (reviews, claims) = match selector {
+        Some(text) => meant(store, text).await?,
+        None => waiting(places, store).await?,
+    };
     if reviews.is_empty() && claims.is_empty() {
         terminal::line("nothing waits for a person");
     }
@@ -84,6 +68,20 @@ async fn list(places: &Places, store: &Store, selector: Option<&str>) -> anyhow:
     let reviews: Vec<_> = reviews.iter().map(as_json).collect();
     let claims: Vec<_> = claims.iter().map(words::as_json).collect();
     Ok(Outcome::done().with("reviews", reviews).with("claims", claims))
+}
+
+async fn waiting(
+    places: &Places,
+    store: &Store,
+) -> anyhow::Result<(Vec<ReviewRow>, Vec<ClaimRow>)> {
+    let (mut reviews, mut claims) = (store.reviews().await?, store.claims().await?);
+    reviews.retain(|review| review.decision.is_none());
+    claims.retain(|claim| {
+        claim.state != ClaimState::Withdrawn
+            && claim.approvals.is_empty()
+            && approval::withheld(places, claim).is_some()
+    });
+    Ok((reviews, claims))
 }
 
 fn in_words(review: &ReviewRow) -> String {
@@ -108,28 +106,67 @@ fn as_json(review: &ReviewRow) -> serde_json::Value {
     })
 }
 
-/// Decides about what is suspect and waits, else about a claim.
+/// Decides about the one thing that a selector means and that can be decided so.
 async fn decide(
     places: &Places,
     store: &Store,
     args: &DecideArgs,
     decision: Decision,
 ) -> anyhow::Result<Outcome> {
-    let text = args.selector.as_str();
-    let stated = |text: &str| text.trim().to_owned();
-    let reason = stated(&args.reason);
-    let reviewer = args.by.as_deref().map_or_else(environment::user_name, stated);
-    if reason.is_empty() || reviewer.is_empty() {
-        return Err(bad_input("say why, with --reason TEXT: it is stored, with your name"));
+    let (text, reason) = (args.selector.as_str(), args.reason.trim());
+    let reviewer = args.by.as_deref().map_or_else(environment::user_name, |by| by.trim().into());
+    let scrubber = privacy::scrubber(places);
+    stated(&scrubber, "--reason", reason, REASON_BYTES_MAX)?;
+    // Whoever sits here may say their name.
+    stated(&Scrubber::default(), "--by", &reviewer, REVIEWER_BYTES_MAX)?;
+    let ruling = Ruling { reason, reviewer: &reviewer };
+    let (mut suspects, mut claims) = meant(store, text).await?;
+    suspects.retain(|review| review.decision.is_none());
+    let ended = claims.iter().find_map(|claim| why_ended(claim, decision));
+    claims.retain(|claim| why_ended(claim, decision).is_none());
+    match (suspects.as_slice(), claims.as_slice()) {
+        ([suspect], []) => {
+            about_suspect(&wiring::ledger(places).await?, suspect, decision, ruling).await
+        }
+        ([], [claim]) => about_claim(&wiring::ledger(places).await?, claim, decision, ruling).await,
+        ([], []) => {
+            let none = || format!("nothing of `{text}` waits; `review list` lists what does");
+            Err(bad_input(ended.unwrap_or_else(none)))
+        }
+        _ => {
+            let suspects = suspects.iter().map(|it| format!("{} (suspect)", it.acceptance_id));
+            let ids = suspects.chain(claims.iter().map(|it| format!("{} (claim)", it.id)));
+            let ids = ids.collect::<Vec<_>>().join(", ");
+            Err(bad_input(format!("`{text}` means more than one: name one of {ids}")))
+        }
     }
-    let ruling = Ruling { reason: &reason, reviewer: &reviewer };
-    let mut waiting = meant(store, store.reviews().await?, text).await?;
-    waiting.retain(|review| review.decision.is_none());
-    match waiting.as_slice() {
-        [] => about_claim(places, store, text, decision, ruling).await,
-        [only] => about_suspect(&wiring::ledger(places).await?, only, decision, ruling).await,
-        _ => Err(bad_input(format!("more than one of `{text}` waits: name one by its id"))),
+}
+
+/// Goes out with the claim, where nothing may be taken out of it any more.
+fn stated(scrubber: &Scrubber, flag: &str, text: &str, bytes_max: usize) -> anyhow::Result<()> {
+    if text.is_empty() {
+        let say = if flag == "--by" { "who decides" } else { "why" };
+        return Err(bad_input(format!("say {say}, with {flag} TEXT: it is stored")));
     }
+    if text.len() > bytes_max {
+        return Err(bad_input(format!("{flag} has more than {bytes_max} bytes")));
+    }
+    match scrubber.find(text) {
+        None => Ok(()),
+        Some(found) => Err(bad_input(format!(
+            "{flag} holds {}, which must not leave this machine, and it goes out with the claim",
+            found.what
+        ))),
+    }
+}
+
+/// Why nothing can be decided so about a claim.
+fn why_ended(claim: &ClaimRow, decision: Decision) -> Option<String> {
+    if claim.state == ClaimState::Withdrawn {
+        return Some(format!("claim {} was withdrawn: {}", claim.id, claim.why));
+    }
+    let last = claim.approvals.last().filter(|last| last.decision == decision)?;
+    Some(format!("claim {} is {}", claim.id, approval::in_words(last)))
 }
 
 async fn about_suspect(
@@ -158,29 +195,12 @@ async fn about_suspect(
 }
 
 async fn about_claim(
-    places: &Places,
     store: &Store,
-    text: &str,
+    claim: &ClaimRow,
     decision: Decision,
     ruling: Ruling<'_>,
 ) -> anyhow::Result<Outcome> {
-    let none = || bad_input(format!("nothing of `{text}` waits; `review list` lists what does"));
-    let claim = match store.claim(text).await {
-        Ok(claim) => claim,
-        Err(_) => {
-            let mut claims = export::claims_of(store, text).await?;
-            claims.retain(|claim| claim.state != ClaimState::Withdrawn);
-            match claims.len() {
-                0 => return Err(none()),
-                1 => claims.remove(0),
-                _ => return Err(bad_input(format!("`{text}` has several claims: name one"))),
-            }
-        }
-    };
-    if let Some(last) = claim.approvals.last().filter(|last| last.decision == decision) {
-        return Err(bad_input(format!("claim {} is {}", claim.id, approval::in_words(last))));
-    }
-    wiring::ledger(places).await?.review_claim(&claim.id, decision, ruling).await?;
+    store.review_claim(&claim.id, decision, ruling).await?;
     let claim = store.claim(claim.id.as_str()).await?;
     terminal::line(&words::of_row(&claim));
     let outcome = Outcome::done().with("decision", decision.name());

@@ -10,7 +10,7 @@ use crate::cli::WorkerArgs;
 use crate::outcome::{Exit, Outcome, bad_input, not_available};
 use crate::settings::Places;
 use crate::signals::StopSignals;
-use crate::{terminal, wiring};
+use crate::{privacy, terminal, wiring};
 
 /// Works on a folder until it is empty, a deadline, or a signal; with several GPUs on as many jobs
 /// at once.
@@ -20,7 +20,9 @@ pub(crate) async fn perform(places: &Places, args: &WorkerArgs) -> anyhow::Resul
     let folder = std::path::absolute(&args.folder)?;
     let judge = Arc::new(judge);
     let cards = judge.config().gpus.as_ref().map_or(1, |gpus| gpus.sheets.len());
-    let workers = (0..cards).map(|_| Worker::open(&folder, Arc::clone(&judge)));
+    let scrubber = Arc::new(privacy::scrubber(places));
+    let open = |_| Worker::open(&folder, Arc::clone(&judge), Arc::clone(&scrubber));
+    let workers = (0..cards).map(open);
     let workers = workers.collect::<Result<Vec<_>, _>>().map_err(bad_input)?;
     let (stop, cancel) = (CancelFlag::new(), CancelFlag::new());
     let listener = listen(stop.clone(), cancel.clone())?;

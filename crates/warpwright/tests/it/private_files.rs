@@ -17,7 +17,7 @@ fn loose(program: &Program, arguments: &[&str]) -> Child {
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", program.path(""))
         .env("TMPDIR", program.path("tmp"))
-        .env("WARPWRIGHT_CACHE", cache())
+        .env("WARPWRIGHT_CACHE", program.path("cache"))
         .env("WARPWRIGHT_DEVICE", "sim")
         .env("WARPWRIGHT_LEDGER", program.path("data/deep/ledger.db"))
         .stdout(Stdio::null())
@@ -31,7 +31,7 @@ fn open_to_others(folder: &Path, found: &mut Vec<(PathBuf, u32)>) {
         let path = entry.unwrap().path();
         let mode = path.symlink_metadata().unwrap().permissions().mode() & 0o777;
         found.push((path.clone(), mode & 0o077));
-        if path.is_dir() {
+        if path.is_dir() && !path.is_symlink() {
             open_to_others(&path, found);
         }
     }
@@ -41,7 +41,11 @@ fn open_to_others(folder: &Path, found: &mut Vec<(PathBuf, u32)>) {
 fn nothing_is_readable_by_others_under_umask_000() {
     let program = Program::new();
     std::fs::create_dir(program.path("tmp")).unwrap();
-    let made_here = [program.path("tmp"), program.path("replies.jsonl")];
+    // The compiler is shared; what else is in a cache is not.
+    std::fs::create_dir_all(cache().join("toolchain")).unwrap();
+    std::fs::create_dir(program.path("cache")).unwrap();
+    std::os::unix::fs::symlink(cache().join("toolchain"), program.path("cache/toolchain")).unwrap();
+    let made_here = ["tmp", "replies.jsonl", "cache", "cache/toolchain"].map(|it| program.path(it));
     let model = program.transcript(&[demo_replies().pop().unwrap()]);
     let run = ["run", "softmax_rows", "--model", &model, "--attempts", "1"];
     for (arguments, code) in [

@@ -99,13 +99,6 @@ fn nothing_is_quoted_of_other_files() {
 }
 
 #[test]
-fn what_a_terminal_would_obey_is_made_visible() {
-    let log = "kernel.cu(1): error: \u{1b}[2J\u{7}\ta\u{202e}b\u{feff}ä\r";
-    let seen = "kernel.cu(1): error: \\u{1b}[2J\\u{7}\ta\\u{202e}b\\u{feff}ä\\u{d}";
-    assert_eq!(tidy(log, &[]), seen);
-}
-
-#[test]
 fn a_failure_without_a_message_gets_one() {
     let greedy = KernelResources {
         kernel: "k".to_owned(),
