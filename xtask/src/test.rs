@@ -62,7 +62,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     parts.run("deny", 3, |deadline| {
         component(root, &["deny", "check", "licenses", "bans", "sources"], "deny", deadline)
     })?;
-    parts.run("build", 15, |deadline| {
+    parts.run("build", 25, |deadline| {
         let mut command = at_root(shell::cargo(&["test", "--workspace", "--no-run"]));
         command.args(PROFILE);
         ended(shell::run(command, deadline))
