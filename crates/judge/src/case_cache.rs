@@ -8,14 +8,16 @@ use std::sync::{Arc, Mutex};
 
 use crate::JudgeError;
 use crate::cases::{CaseData, lock};
+use crate::limits::{CASE_CACHE_ENTRIES_MAX, CASE_FILES};
 
 /// Locked by the thread that makes the data, while others wait.
 type Cell = Arc<Mutex<Option<Arc<CaseData>>>>;
 
-/// Case data by key, up to a number of bytes.
+/// Case data by key, up to a number of bytes and of entries, each of which holds descriptors.
 #[derive(Debug)]
 pub(crate) struct CaseCache {
     bytes_max: u64,
+    entries_max: usize,
     entries: Mutex<Entries>,
 }
 
@@ -38,8 +40,8 @@ struct Entry {
 
 impl CaseCache {
     /// An empty cache. Data that is larger than `bytes_max` alone is kept until the next is made.
-    pub(crate) fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, entries: Mutex::default() }
+    pub(crate) fn new(bytes_max: u64, entries_max: usize) -> Self {
+        Self { bytes_max, entries_max, entries: Mutex::default() }
     }
 
     /// The data of `key`, made now if it is not there. When making fails, a thread that waited for
@@ -60,7 +62,7 @@ impl CaseCache {
             Ok(data) => {
                 *content = Some(Arc::clone(data));
                 entries.made(key, data.bytes());
-                entries.evict(self.bytes_max);
+                entries.evict(self.bytes_max, self.entries_max);
             }
             Err(_) => entries.failed(key),
         }
@@ -105,8 +107,8 @@ impl Entries {
         }
     }
 
-    fn evict(&mut self, bytes_max: u64) {
-        while self.bytes > bytes_max {
+    fn evict(&mut self, bytes_max: u64, entries_max: usize) {
+        while self.bytes > bytes_max || self.by_key.len() > entries_max {
             let made = self.by_key.iter().filter(|(_, entry)| entry.bytes > 0);
             let oldest = made.min_by_key(|(_, entry)| entry.used);
             let Some((key, bytes)) = oldest.map(|(key, entry)| (key.clone(), entry.bytes)) else {
@@ -120,6 +122,13 @@ impl Entries {
             self.bytes -= bytes;
         }
     }
+}
+
+/// Entries that this process has descriptors for, beside all else that it opens.
+pub(crate) fn entries_max() -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let entries = files.map_or(u64::MAX, |files| files / CASE_FILES);
+    entries.clamp(1, CASE_CACHE_ENTRIES_MAX) as usize
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ impl Judge {
             memory: Arc::default(),
             harness: Arc::default(),
             baselines: Arc::default(),
-            cases: Arc::new(case_cache::CaseCache::new(cache_bytes)),
+            cases: Arc::new(case_cache::CaseCache::new(cache_bytes, case_cache::entries_max())),
             references: Arc::default(),
             held: Arc::default(),
             jobs: Mutex::default(),

@@ -12,6 +12,10 @@ pub(crate) const POOL_EVALUATIONS: u64 = 64;
 pub(crate) const IMAGE_BYTES_MAX: usize = 16 << 20;
 /// Sealed inputs and expected outputs that are kept, in bytes, unless a judge is told otherwise.
 pub(crate) const CASE_CACHE_BYTES_MAX: u64 = 512 << 20;
+/// Cases that are kept at most, and of how many descriptors that this process may have one is kept:
+/// a case has two, and as many again may be on their way to children.
+pub(crate) const CASE_CACHE_ENTRIES_MAX: u64 = 4096;
+pub(crate) const CASE_FILES: u64 = 8;
 /// Compiled references that are kept.
 pub(crate) const REFERENCE_BUILDS_MAX: usize = 64;
 /// Warp instructions that one launch of a candidate may execute on the simulator.

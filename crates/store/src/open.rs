@@ -117,7 +117,7 @@ impl Store {
     }
 
     async fn open_existing(path: &Path) -> Result<Self> {
-        let readers = reader_pool(path).await?;
+        let mut readers = reader_pool(path).await?;
         let mut connection = readers.acquire().await?;
         if !meta::is_known(&mut connection, newest_schema()).await? {
             meta::refuse_foreign(&mut connection).await?;
@@ -127,12 +127,15 @@ impl Store {
         let found = meta::schema(&mut connection).await?;
         drop(connection);
         if found < newest_schema() {
+            // Who looked before knows other columns.
+            readers.close().await;
             // What is read below is in tables that it may not have yet.
             Self::open(path)
                 .await
                 .map_err(|error| error.of_older(found, newest_schema()))?
                 .close()
                 .await;
+            readers = reader_pool(path).await?;
         }
         Ok(Self {
             path: path.into(),

@@ -30,6 +30,15 @@ mod wiring;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Shared memories, pipes and connections take more descriptors than the customary limit, which is
+/// low for programs of another kind; children have limits of their own.
+fn take_all_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is refused, what there is has to do.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
 
 fn main() -> ExitCode {
     privacy::keep_files_private();
@@ -41,6 +50,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == sandbox::CONFINED_COMMAND) {
         sandbox::launch();
     }
+    take_all_descriptors();
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

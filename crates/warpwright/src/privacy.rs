@@ -137,7 +137,9 @@ fn is_telling(name: &str) -> bool {
     const WORDS: [&str; 4] = ["PASS", "PAT", "AUTH", "COOKIE"];
     let upper = name.to_uppercase();
     let own = upper.starts_with("WARPWRIGHT_");
-    let within = PARTS.iter().any(|part| upper.contains(part));
+    const ENDS: [&str; 3] = ["PASS", "AUTH", "_PWD"];
+    let within = PARTS.iter().any(|part| upper.contains(part))
+        || ENDS.iter().any(|end| upper.ends_with(end));
     !own && (within || upper.split('_').any(|word| WORDS.contains(&word)))
 }
 

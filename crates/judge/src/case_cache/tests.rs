@@ -28,7 +28,7 @@ fn keys(cache: &CaseCache) -> String {
 
 #[test]
 fn what_was_not_used_for_the_longest_time_goes_first() {
-    let cache = CaseCache::new(3 * BYTES);
+    let cache = CaseCache::new(3 * BYTES, 100);
     for (key, left) in [
         ("a", "a"),
         ("b", "ab"),
@@ -44,9 +44,19 @@ fn what_was_not_used_for_the_longest_time_goes_first() {
     cache.get_or_make("c", || panic!("it is there")).unwrap();
 }
 
+/// Each entry holds descriptors, however small it is.
+#[test]
+fn a_number_of_entries_is_not_exceeded() {
+    let cache = CaseCache::new(u64::MAX, 2);
+    for (key, left) in [("a", "a"), ("b", "ab"), ("a", "ab"), ("c", "ac"), ("d", "cd")] {
+        cache.get_or_make(key, data).unwrap();
+        assert_eq!(keys(&cache), left, "after {key}");
+    }
+}
+
 #[test]
 fn the_newest_stays_whatever_its_size() {
-    let cache = CaseCache::new(1);
+    let cache = CaseCache::new(1, 100);
     for key in ["a", "b"] {
         cache.get_or_make(key, data).unwrap();
         assert_eq!(keys(&cache), key);
@@ -55,7 +65,8 @@ fn the_newest_stays_whatever_its_size() {
 
 #[test]
 fn threads_that_ask_for_the_same_wait_for_one() {
-    let (cache, made, barrier) = (CaseCache::new(10 * BYTES), AtomicU32::new(0), Barrier::new(4));
+    let (cache, made, barrier) =
+        (CaseCache::new(10 * BYTES, 100), AtomicU32::new(0), Barrier::new(4));
     let ask = || {
         barrier.wait();
         let make = || {
@@ -76,7 +87,7 @@ fn threads_that_ask_for_the_same_wait_for_one() {
 /// Another key is made meanwhile, and a failure is not kept.
 #[test]
 fn keys_do_not_wait_for_each_other() {
-    let cache = CaseCache::new(10 * BYTES);
+    let cache = CaseCache::new(10 * BYTES, 100);
     let failed = cache.get_or_make("a", || {
         cache.get_or_make("b", data)?;
         Err(failure())
@@ -89,7 +100,8 @@ fn keys_do_not_wait_for_each_other() {
 
 #[test]
 fn who_waited_for_a_failure_tries_again() {
-    let (cache, tries, barrier) = (CaseCache::new(10 * BYTES), AtomicU32::new(0), Barrier::new(3));
+    let (cache, tries, barrier) =
+        (CaseCache::new(10 * BYTES, 100), AtomicU32::new(0), Barrier::new(3));
     let ask = || {
         barrier.wait();
         cache.get_or_make("a", || {

@@ -63,13 +63,15 @@ pub(super) fn enter(set: &ConfinementSet, parent: Option<u32>) -> Result<Entered
         let state = not_available(format!("the kernel refuses them: {error}"));
         return Ok(Entered { state, waits: false });
     }
-    let mut done = |what: &str, result: io::Result<()>| {
+    let mut held = wanted.clone();
+    let mut done = |namespace: Namespace, result: io::Result<()>| {
         if let Err(error) = result {
-            lacks.push(format!("{what}: {error}"));
+            lacks.push(format!("{}: {error}", name(namespace)));
+            held.retain(|it| *it != namespace);
         }
     };
     if wanted.contains(&Namespace::User) {
-        done("its user", map_user(user.as_raw(), group.as_raw()));
+        done(Namespace::User, map_user(user.as_raw(), group.as_raw()));
     }
     let waits = wanted.contains(&Namespace::Pid);
     if waits {
@@ -77,23 +79,27 @@ pub(super) fn enter(set: &ConfinementSet, parent: Option<u32>) -> Result<Entered
         OUTER_NUMBER.store(own_number().unwrap_or(0), Ordering::Relaxed);
     }
     if wanted.contains(&Namespace::Mount) {
-        done("mounts", mount_own(set, waits));
+        done(Namespace::Mount, mount_own(set, waits));
     }
     if wanted.contains(&Namespace::Uts) {
-        done("its name", rustix::system::sethostname(HOST_NAME).map_err(io::Error::from));
+        done(Namespace::Uts, rustix::system::sethostname(HOST_NAME).map_err(io::Error::from));
     }
     if wanted.contains(&Namespace::Loopback) {
-        done("its loopback interface", system::bring_loopback_up());
+        done(Namespace::Loopback, system::bring_loopback_up());
     }
     let state = match lacks.as_slice() {
         [] => LayerState::Enforced(names(&wanted)),
-        _ => not_available(format!("{}; the rest holds: {}", lacks.join("; "), names(&wanted))),
+        _ => not_available(format!("{}; the rest holds: {}", lacks.join("; "), names(&held))),
     };
     Ok(Entered { state, waits })
 }
 
 fn names(namespaces: &[Namespace]) -> String {
-    let name = |namespace: &Namespace| match namespace {
+    namespaces.iter().map(|namespace| name(*namespace)).collect::<Vec<_>>().join(", ")
+}
+
+fn name(namespace: Namespace) -> &'static str {
+    match namespace {
         Namespace::User => "user",
         Namespace::Mount => "mount",
         Namespace::Pid => "pid",
@@ -101,8 +107,7 @@ fn names(namespaces: &[Namespace]) -> String {
         Namespace::Uts => "uts",
         Namespace::Network => "net",
         Namespace::Loopback => "net with loopback",
-    };
-    namespaces.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
 }
 
 fn unshare(wanted: &[Namespace]) -> io::Result<()> {

@@ -7,7 +7,9 @@ use serde_json::json;
 use super::claiming::{Claimed, begin, carry, claimed};
 use super::fixtures::Ledger;
 use crate::tables::event;
-use crate::{CheckOutcome, ClaimState, Decision, Ended, NewCheck, Purpose, Ruling, StoreError};
+use crate::{
+    CheckOutcome, ClaimState, Decision, Ended, NewCheck, Purpose, Ruling, Store, StoreError,
+};
 
 /// Decisions one after the other, each with whether the claim is approved then.
 const STEPS: [(Decision, &str, &str, bool); 3] = [
@@ -90,6 +92,22 @@ async fn nothing_is_decided_twice_or_after_its_end() {
     assert!(matches!(&late, StoreError::NotWaiting { what } if what.contains("withdrawn")));
     assert_eq!(store.claim(claim.as_str()).await.unwrap().approvals.len(), 1);
     assert!(store.verify_run(&ledger.run).await.unwrap().is_ok());
+}
+
+/// Who reads an older ledger first brings it up to date, and then sees all of it.
+#[tokio::test]
+async fn what_waits_in_an_older_ledger_is_seen_at_once() {
+    let ledger = Ledger::new().await;
+    let attempt = ledger.bring(1, State::Closed).await;
+    let id = begin(&ledger.store, &attempt, Purpose::Claim).await;
+    carry(&ledger.store, &id, Some(Suspicion::Physics)).await;
+    let older = "DROP TABLE approval; ALTER TABLE review DROP COLUMN reviewer;
+                 DELETE FROM _sqlx_migrations WHERE version = 5; UPDATE meta SET schema = 4";
+    ledger.sql(older).await.unwrap();
+    ledger.store.close().await;
+    let store = Store::open_read_only(&ledger.path()).await.unwrap();
+    let waiting = store.reviews().await.unwrap();
+    assert_eq!(waiting.iter().map(|row| &row.acceptance_id).collect::<Vec<_>>(), [&id]);
 }
 
 /// A decision of a program that kept no names has none, and gets none later.

@@ -151,6 +151,9 @@ fn stated(scrubber: &Scrubber, flag: &str, text: &str, bytes_max: usize) -> anyh
     if text.len() > bytes_max {
         return Err(bad_input(format!("{flag} has more than {bytes_max} bytes")));
     }
+    if text.contains(char::is_control) {
+        return Err(bad_input(format!("{flag} is one line, without control characters")));
+    }
     match scrubber.find(text) {
         None => Ok(()),
         Some(found) => Err(bad_input(format!(
