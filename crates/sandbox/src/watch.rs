@@ -69,6 +69,8 @@ pub(crate) fn until_end(
         (Stop::Flooded, _) => ChildOutcome::Flooded,
         (Stop::Exited, _) if flooded => ChildOutcome::Flooded,
         (Stop::Exited, Some(status)) => match outcome(status, watch.report, &stderr_tail) {
+            // A machine that lacks something, or a bug, is said as it was told.
+            outcome @ (ChildOutcome::NotAvailable(_) | ChildOutcome::OurBug(_)) => outcome,
             // Nothing foreign ran, whatever ended it.
             outcome if watch.confinement.is_none() => ChildOutcome::OurBug(format!(
                 "it ended before it said what holds it ({outcome:?}): {stderr_tail}"

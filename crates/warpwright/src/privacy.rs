@@ -137,7 +137,7 @@ fn is_telling(name: &str) -> bool {
     const WORDS: [&str; 4] = ["PASS", "PAT", "AUTH", "COOKIE"];
     let upper = name.to_uppercase();
     let own = upper.starts_with("WARPWRIGHT_");
-    const ENDS: [&str; 3] = ["PASS", "AUTH", "_PWD"];
+    const ENDS: [&str; 2] = ["SSHPASS", "_PWD"];
     let within = PARTS.iter().any(|part| upper.contains(part))
         || ENDS.iter().any(|end| upper.ends_with(end));
     !own && (within || upper.split('_').any(|word| WORDS.contains(&word)))
