@@ -49,8 +49,10 @@ impl Judge {
     pub fn reach(&self, kind: ChildKind, cancel: &CancelFlag) -> Result<Reached, JudgeError> {
         let lease = match kind {
             ChildKind::Build | ChildKind::Verify => None,
-            ChildKind::Reference | ChildKind::Candidate => self.lease(cancel)?,
-            ChildKind::Baseline | ChildKind::Probe => self.lease(cancel)?,
+            ChildKind::Reference
+            | ChildKind::Candidate
+            | ChildKind::Baseline
+            | ChildKind::Probe => self.lease(cancel)?,
         };
         let environment = lease.as_ref().map_or_else(Vec::new, |lease| lease.environment());
         let with_gpu = lease.is_some();

@@ -1,9 +1,8 @@
 //! compute-sanitizer over the candidate's own child, where the machine has it.
 //!
 //! One small public case with inputs that are no secret, outputs not compared: only what the tool
-//! says counts. The child is
-//! started by a process of the tool's, with its libraries, threads and descriptors: see
-//! [`sandbox::WATCHED`].
+//! says counts. The child is started by a process of the tool's, with its libraries, threads and
+//! descriptors: see [`sandbox::WATCHED`].
 
 use std::path::Path;
 
