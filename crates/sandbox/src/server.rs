@@ -132,7 +132,7 @@ impl ForkServer {
             let mut fds = vec![report_write.as_fd()];
             fds.extend(call.bulk);
             match link.ask_for_window(call.request, &fds)? {
-                Ok(Answer::Pid(pid)) => return Forked::new(pid, report, link).map(Ok),
+                Ok(Answer::Pid(pid)) => return Forked::new(pid, report, link),
                 Ok(Answer::Refused(why)) => return Ok(Err(ChildOutcome::OurBug(why))),
                 Ok(_) => return Ok(Err(ChildOutcome::OurBug("it answered otherwise".to_owned()))),
                 Err(Lost) => *slot = None,

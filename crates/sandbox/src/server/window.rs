@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::link::Link;
-use super::{ForkServer, WindowCall, duplicate};
+use super::{ForkServer, NoChild, WindowCall, duplicate};
 use crate::child::ChildOutcome;
 use crate::error::SandboxError;
 use crate::frame::{Arrived, LENGTH_BYTES, decode};
@@ -28,7 +28,20 @@ pub(super) struct Forked {
 }
 
 impl Forked {
-    pub(super) fn new(pid: i32, pipe: OwnedFd, link: &Link) -> Result<Forked, SandboxError> {
+    /// The child that the server announced. Where the server has died since, that is the outcome.
+    pub(super) fn new(
+        pid: i32,
+        pipe: OwnedFd,
+        link: &Link,
+    ) -> Result<Result<Forked, NoChild>, SandboxError> {
+        match Forked::announced(pid, pipe, link) {
+            Ok(forked) => Ok(Ok(forked)),
+            Err(_) if ends_within(link.process.pidfd.as_fd(), Duration::ZERO)? => Ok(Err(died())),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn announced(pid: i32, pipe: OwnedFd, link: &Link) -> Result<Forked, SandboxError> {
         let failed = |error| SandboxError::system("open the child's pidfd", error);
         let pid = Pid::from_raw(pid).ok_or(Errno::SRCH).map_err(failed)?;
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
@@ -68,9 +81,7 @@ impl Forked {
             (Stop::Exited, Some(status)) => {
                 watch::outcome(ExitStatus::from_raw(status), std::mem::take(&mut self.report), "")
             }
-            (Stop::Exited, None) => {
-                ChildOutcome::OurBug("the server of the windows died under it".to_owned())
-            }
+            (Stop::Exited, None) => died(),
         })
     }
 
@@ -126,6 +137,11 @@ impl Forked {
         }
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
+}
+
+/// What a window comes to whose server is gone.
+fn died() -> NoChild {
+    ChildOutcome::OurBug("the server of the windows died under it".to_owned())
 }
 
 /// Whether a process is a child of another one and leads a group.

@@ -19,7 +19,7 @@ def report(pipe, data):
     os.write(pipe, struct.pack("<I", len(data)) + data)
 
 
-def play(request, fds):
+def play(request, fds, announced):
     part, pipe = request["part"], fds[0]
     if part == "echo":
         seen = {"text": os.pread(fds[1], 5, 0).decode(), "argv": sys.argv[1:]}
@@ -45,6 +45,7 @@ def play(request, fds):
         while True:
             os.write(pipe, b"\xff" * 65536)
     elif part == "kill_server":
+        os.read(announced, 1)
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(60)
     os._exit(0)
@@ -72,11 +73,16 @@ while True:
     elif message["window"]["part"] == "refuse":
         say({"refused": "not now"})
     else:
+        # Ends for the child when the server has said its number.
+        announced, until_said = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.setpgid(0, 0)
-            play(message["window"], fds)
+            os.close(until_said)
+            play(message["window"], fds, announced)
         os.setpgid(pid, pid)
         say({"pid": pid})
+        os.close(until_said)
+        os.close(announced)
     for fd in fds:
         os.close(fd)
