@@ -1,8 +1,9 @@
-//! Chores in Rust: test, tidy, bless.
+//! Chores in Rust: test, tidy, bless, bench.
 //!
 //! `test` is the whole of CI and what people run. `tidy` holds the house rules that the compiler
 //! does not. `bless` takes over changed snapshots. Nothing here is part of the program.
 
+mod bench;
 mod bless;
 mod report;
 mod shell;
@@ -19,7 +20,9 @@ usage: cargo xtask COMMAND
 
   test    install the toolchain, check form and rules, build, run every test, print times
   tidy    check the house rules
-  bless   run the tests, take over changed snapshots, lower the ratchet";
+  bless   run the tests, take over changed snapshots, lower the ratchet
+  bench night [ATTEMPTS TASKS]
+          what the loop itself costs with many tasks and a long ledger";
 
 fn main() -> ExitCode {
     match run() {
@@ -39,6 +42,7 @@ fn run() -> anyhow::Result<bool> {
         ["test"] => test::run(root),
         ["tidy"] => tidy::run(root),
         ["bless"] => bless::run(root),
+        ["bench", name, ref more @ ..] => bench::run(root, name, more),
         ["help" | "--help" | "-h"] => {
             report::say(USAGE);
             Ok(true)

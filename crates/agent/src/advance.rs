@@ -11,6 +11,7 @@ use llm::Llm;
 use pipeline::attempt::State;
 use pipeline::candidate::{Candidate, danger_key, eval_key};
 use pipeline::digest::Digest;
+use pipeline::next_step::SearchEnd;
 use pipeline::reply;
 use pipeline::report::{Report, Stage};
 use pipeline::verdict::Verdict;
@@ -22,6 +23,11 @@ use crate::error::AgentError;
 /// What a step led to.
 pub(crate) enum Advanced {
     To(Box<AttemptRow>),
+    /// The attempt waits for a person, and the search of its task ends.
+    Parked {
+        end: SearchEnd,
+        why: String,
+    },
     Stopped(RunEnd),
 }
 
@@ -39,8 +45,14 @@ impl<L: Llm + Sync> Engine<L> {
             State::Sent => return self.receive(attempt).await,
             State::Replied => self.parse(&attempt).await?,
             State::Parsed => self.build(&attempt).await?,
-            State::Built => self.judge(&attempt).await?,
-            State::Judged => self.promote_and_close(&attempt).await?,
+            State::Built => {
+                let _right = self.pools.judging().await;
+                self.judge(&attempt).await?;
+            }
+            State::Judged => {
+                let _right = self.pools.judging().await;
+                self.promote_and_close(&attempt).await?;
+            }
             State::Closed => {}
         }
         self.reread(&attempt).await
@@ -76,6 +88,7 @@ impl<L: Llm + Sync> Engine<L> {
         let tunables = row.tunables.clone();
         let task = Arc::clone(&self.operator(attempt)?.task);
         let (judge, cancel) = (Arc::clone(&self.judge), self.interrupt.cancel_flag());
+        let _right = self.pools.build().await;
         let build = blocking(move || judge.build(&task, &candidate, &tunables, &cancel)).await?;
         let compiled = build.facts.is_some();
         let new = NewBuild {

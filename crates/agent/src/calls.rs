@@ -6,21 +6,21 @@
 
 use std::time::Duration;
 
-use llm::{Charge, Llm, LlmError, ModelInfo, Reply, Request, Ticket, submit_within, wait_for};
-use pipeline::budget::{CallWish, Spent};
-use pipeline::next_step::StopReason;
-use pipeline::prompt::Prompt;
+use llm::{
+    Charge, ErrorClass, Llm, LlmError, ModelInfo, Reply, Request, Ticket, submit_within, wait_for,
+};
+use pipeline::breaker::wait_before_retry_ms;
+use pipeline::next_step::SearchEnd;
 use pipeline::transcript::Usage;
 use store::{
-    AttemptRow, Booking, Boundary, CallFailure, CallRow, CallState, CallTarget, Reservation, RunId,
-    SettledReply,
+    AttemptRow, Boundary, CallFailure, CallState, NotedModel, Reservation, RunId, SettledReply,
 };
 
 use crate::advance::Advanced;
 use crate::engine::{Engine, Progress, RunEnd};
 use crate::error::AgentError;
 use crate::limits::{DEADLINE_GRACE_MS, SUBMIT_DEADLINE_MS};
-use crate::retry::wait_before_retry_ms;
+use crate::models::failure_of;
 
 /// Class of a call whose process ended before its reply was stored.
 const ABANDONED: &str = "abandoned";
@@ -28,51 +28,22 @@ const ABANDONED: &str = "abandoned";
 const CAP_IGNORED: &str = "cap_ignored";
 
 impl<L: Llm + Sync> Engine<L> {
-    /// The most that a call can cost, if that fits into what is left of the run's budget once
-    /// `released` is given back.
-    pub(crate) async fn reserve(
-        &self,
-        run: &RunId,
-        model: &ModelInfo,
-        prompt: &Prompt,
-        released: Reservation,
-    ) -> Result<Result<Reservation, StopReason>, AgentError> {
-        // Without a cap nothing is counted: a run of many thousand calls need not sum them up.
-        let capped = self.budget.tokens_max.is_some() || self.budget.nusd_max.is_some();
-        let booked = match capped {
-            true => self.store.bookings(run).await?.total(),
-            false => Booking::default(),
-        };
-        let now_us = self.store.now_us();
-        let spent = Spent {
-            tokens: booked.tokens.saturating_sub(released.tokens),
-            nusd: booked.nusd.saturating_sub(released.nusd),
-            now_us,
-        };
-        let wish = CallWish {
-            input_tokens: prompt.input_tokens_bound(),
-            output_tokens: model.output_tokens_max,
-            price: model.price,
-        };
-        let worst = self.budget.admit(&spent, &wish);
-        Ok(worst.map(|worst| Reservation { tokens: worst.tokens, nusd: worst.nusd }))
-    }
-
     /// Stores that the question may leave this program, then submits it.
     pub(crate) async fn send(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
         if attempt.call.state != CallState::Reserved {
-            return self.reopen(&attempt).await;
+            return self.reopen(&attempt, 0).await;
         }
         // What another process reserved was reserved under its caps, its prices and its models.
-        if !self.here.has_reserved(&attempt.call.id) {
+        let index = self.models.of_call(&attempt.call);
+        let Some(index) = index.filter(|_| self.here.has_reserved(&attempt.call.id)) else {
             return self.renew(&attempt).await;
-        }
+        };
         self.store.mark_sent(&attempt.id).await?;
-        self.submit(&attempt).await
+        self.submit(&attempt, index).await
     }
 
-    async fn submit(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
-        let model = self.model(attempt.ask.seq);
+    async fn submit(&self, attempt: &AttemptRow, index: usize) -> Result<Advanced, AgentError> {
+        let model = self.models.llm(index);
         let request = Request {
             id: attempt.call.id.to_string(),
             task: self.operator(attempt)?.task.spec.name.clone(),
@@ -80,7 +51,7 @@ impl<L: Llm + Sync> Engine<L> {
             try_index: attempt.call.try_index,
             prompt: attempt.prompt.clone(),
             output_tokens_max: output_tokens_max(attempt),
-            deadline_ms: model.describe().deadline_ms,
+            deadline_ms: self.models.info(index).deadline_ms,
         };
         let submitted = tokio::select! {
             submitted = submit_within(model, &request, SUBMIT_DEADLINE_MS) => submitted,
@@ -93,34 +64,34 @@ impl<L: Llm + Sync> Engine<L> {
                 self.here.note_sent(&attempt.call.id);
                 self.reread(attempt).await
             }
-            Err(error) => self.failed_call(attempt, &error).await,
+            Err(error) => self.failed_call(attempt, index, &error).await,
         }
     }
 
     /// Waits for the reply to a question that was sent, here or by a process that died.
     pub(crate) async fn receive(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
-        let model = self.model(attempt.ask.seq);
-        let info = model.describe();
         let ours = self.here.has_sent(&attempt.call.id);
-        let safe_again = info.idempotent && is_for(&attempt.call, &info);
-        if !(ours || safe_again) {
+        let known = |index: &usize| ours || self.models.info(*index).idempotent;
+        let Some(index) = self.models.of_call(&attempt.call).filter(known) else {
             let why = "the process that sent it ended before the reply was stored";
             self.store.mark_lost(&attempt.id, ABANDONED, why).await?;
+            self.here.note_ended(&attempt.call.id);
             return self.reread(&attempt).await;
-        }
+        };
+        let (model, info) = (self.models.llm(index), self.models.info(index));
         let Some(ticket) = attempt.call.ticket.clone().map(Ticket::from) else {
-            return self.submit(&attempt).await;
+            return self.submit(&attempt, index).await;
         };
         let received = tokio::select! {
             biased;
-            received = wait_for(model, &ticket, waited_ms(&info)) => received,
-            () = self.may_stop_waiting(&info) => {
+            received = wait_for(model, &ticket, waited_ms(info)) => received,
+            () = self.may_stop_waiting(info) => {
                 return Ok(Advanced::Stopped(RunEnd::Interrupted));
             }
         };
         match received {
-            Ok(reply) => self.settle(&attempt, reply).await,
-            Err(error) => self.failed_call(&attempt, &error).await,
+            Ok(reply) => self.settle(&attempt, index, reply).await,
+            Err(error) => self.failed_call(&attempt, index, &error).await,
         }
     }
 
@@ -134,65 +105,127 @@ impl<L: Llm + Sync> Engine<L> {
         }
     }
 
-    async fn settle(&self, attempt: &AttemptRow, reply: Reply) -> Result<Advanced, AgentError> {
-        self.here.note_reply();
+    async fn settle(
+        &self,
+        attempt: &AttemptRow,
+        index: usize,
+        reply: Reply,
+    ) -> Result<Advanced, AgentError> {
         let broken = broken_bound(attempt, reply.usage, reply.cost_nusd);
-        self.store.settle_reply(&attempt.id, &settled(reply, attempt.call.reservation)).await?;
-        match self.end_of_caps(broken) {
-            Some(end) => Ok(Advanced::Stopped(end)),
-            None => self.reread(attempt).await,
+        if let Some(usage) = reply.usage {
+            let (mode, tokens) = (attempt.ask.mode, usage.output_tokens);
+            self.here.note_completion(mode, tokens, &reply.finish_reason);
         }
+        self.store.settle_reply(&attempt.id, &settled(reply, attempt.call.reservation)).await?;
+        if self.models.answered(index) {
+            let model = noted(self.models.info(index));
+            self.store.note_breaker_closed(&attempt.run_id, model).await?;
+            (self.observer)(Progress::Back { model: model.model });
+        }
+        self.give_up_bound_breaker(&attempt.run_id, index, broken).await?;
+        self.here.note_ended(&attempt.call.id);
+        self.reread(attempt).await
     }
 
-    /// The end of a run whose caps cannot be kept, because a call broke the bound that was
-    /// reserved for it.
-    fn end_of_caps(&self, broken: Option<String>) -> Option<RunEnd> {
+    /// A model whose calls break the bound that is reserved for them is not asked any more where
+    /// there is a cap: none could be kept.
+    async fn give_up_bound_breaker(
+        &self,
+        run: &RunId,
+        index: usize,
+        broken: Option<String>,
+    ) -> Result<(), AgentError> {
         let capped = self.budget.tokens_max.is_some() || self.budget.nusd_max.is_some();
-        let what = broken.filter(|_| capped)?;
+        let Some(what) = broken.filter(|_| capped) else { return Ok(()) };
         let message = format!(
             "{what}, so that no cap can be kept; mend the price, use another model, or run without \
              token and dollar limits"
         );
-        Some(RunEnd::Provider { class: CAP_IGNORED.to_owned(), message })
+        self.models.give_up(index, CAP_IGNORED, &message);
+        self.rests(run, index, (CAP_IGNORED, &message), None).await
     }
 
-    /// Books the failure of a call that was sent; the run goes on when another try may help.
+    /// Notes and tells that a model is not asked for a while.
+    async fn rests(
+        &self,
+        run: &RunId,
+        index: usize,
+        why: (&str, &str),
+        wait_ms: Option<u64>,
+    ) -> Result<(), AgentError> {
+        let model = noted(self.models.info(index));
+        self.store.note_breaker_opened(run, model, why, wait_ms).await?;
+        (self.observer)(Progress::Resting { model: model.model, why: why.1, wait_ms });
+        Ok(())
+    }
+
+    /// Books the failure of a call that was sent; another try follows where one may help.
     async fn failed_call(
         &self,
         attempt: &AttemptRow,
+        index: usize,
         error: &LlmError,
     ) -> Result<Advanced, AgentError> {
-        let message = error.to_string();
-        self.book_failure(attempt, error, &message).await?;
+        let (message, class) = (error.to_string(), error.class());
+        self.book_failure(attempt, index, error, &message).await?;
         let broken = match error.charge() {
             Charge::Known { usage, cost_nusd } => broken_bound(attempt, Some(usage), cost_nusd),
             Charge::Nothing | Charge::Unknown => None,
         };
-        if let Some(end) = self.end_of_caps(broken) {
-            return Ok(Advanced::Stopped(end));
+        self.give_up_bound_breaker(&attempt.run_id, index, broken).await?;
+        let next = self.next_try(attempt, index, error, &message).await;
+        self.here.note_ended(&attempt.call.id);
+        match next? {
+            Try::Other => self.reopen(attempt, 1).await,
+            Try::None => Ok(Advanced::Parked {
+                end: SearchEnd::Refused,
+                why: format!("{}: {message}", class.name()),
+            }),
+            Try::After(wait_ms) => {
+                let task = &self.operator(attempt)?.task.spec.name;
+                let seq = attempt.ask.seq;
+                (self.observer)(Progress::Retrying { task, seq, why: &message, wait_ms });
+                tokio::select! {
+                    () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
+                    () = self.interrupt.requested() => {
+                        return Ok(Advanced::Stopped(RunEnd::Interrupted));
+                    }
+                }
+                self.reopen(attempt, 0).await
+            }
         }
-        let failures = self.here.note_failure(error);
+    }
+
+    /// What a failure means for its question, and notes what it means for its model.
+    async fn next_try(
+        &self,
+        attempt: &AttemptRow,
+        index: usize,
+        error: &LlmError,
+        message: &str,
+    ) -> Result<Try, AgentError> {
+        let tries = attempt.call.try_index.saturating_add(1);
+        if error.class() == ErrorClass::Refused {
+            let all_refused = tries as usize >= self.models.count();
+            return Ok(if all_refused { Try::None } else { Try::Other });
+        }
+        if let Some(opened) = self.models.failed(index, error) {
+            let why = (error.class().name(), message);
+            self.rests(&attempt.run_id, index, why, opened.wait_ms).await?;
+        }
         let jitter = attempt.call.id.as_str().bytes().fold(0, u8::wrapping_add);
-        let Some(wait_ms) = wait_before_retry_ms(error, failures, jitter) else {
-            let class = error.class().name().to_owned();
-            return Ok(Advanced::Stopped(RunEnd::Provider { class, message }));
-        };
-        let task = &self.operator(attempt)?.task.spec.name;
-        let seq = attempt.ask.seq;
-        (self.observer)(Progress::Retrying { task, seq, why: &message, wait_ms });
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(wait_ms)) => self.reopen(attempt).await,
-            () = self.interrupt.requested() => Ok(Advanced::Stopped(RunEnd::Interrupted)),
-        }
+        let wait_ms = wait_before_retry_ms(failure_of(error), tries, jitter);
+        Ok(Try::After(wait_ms.unwrap_or(0)))
     }
 
     async fn book_failure(
         &self,
         attempt: &AttemptRow,
+        index: usize,
         error: &LlmError,
         message: &str,
     ) -> Result<(), AgentError> {
-        let info = self.model(attempt.ask.seq).describe();
+        let info = self.models.info(index);
         let class = error.class().name();
         let paid = match error.charge() {
             Charge::Unknown => {
@@ -206,37 +239,43 @@ impl<L: Llm + Sync> Engine<L> {
         Ok(self.store.fail_call(&attempt.id, CallFailure { class, message, paid }).await?)
     }
 
-    /// Reserves the next try.
-    async fn reopen(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
-        let info = self.model(attempt.ask.seq).describe();
-        let none = Reservation::default();
-        let reserved = self.reserve(&attempt.run_id, &info, &attempt.prompt, none).await?;
-        let reservation = match reserved {
-            Ok(reservation) => reservation,
-            Err(reason) => return Ok(Advanced::Stopped(RunEnd::Finished(reason))),
+    /// Reserves the next try, with a model further on where `skipped` are passed over.
+    async fn reopen(&self, attempt: &AttemptRow, skipped: usize) -> Result<Advanced, AgentError> {
+        let admitted = match self.admit_again(attempt, skipped, Reservation::default()).await? {
+            Ok(admitted) => admitted,
+            Err(end) => return Ok(Advanced::Stopped(end)),
         };
-        let price_json = price_json(&info);
-        let target = target(&info, &price_json);
+        let (reservation, target) = (admitted.reservation, admitted.target());
         let attempt = self.store.reopen_call(&attempt.id, reservation, target).await?;
-        self.here.note_reserved(&attempt.call.id);
+        self.here.note_reserved(&attempt.call.id, admitted.permit);
         Ok(Advanced::To(Box::new(attempt)))
     }
 
     /// Reserves a call of another process anew, under what holds now.
     async fn renew(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
-        let info = self.model(attempt.ask.seq).describe();
-        let released = attempt.call.reservation;
-        let reserved = self.reserve(&attempt.run_id, &info, &attempt.prompt, released).await?;
-        let reservation = match reserved {
-            Ok(reservation) => reservation,
-            Err(reason) => return Ok(Advanced::Stopped(RunEnd::Finished(reason))),
+        let admitted = match self.admit_again(attempt, 0, attempt.call.reservation).await? {
+            Ok(admitted) => admitted,
+            Err(end) => return Ok(Advanced::Stopped(end)),
         };
-        let price_json = price_json(&info);
-        let target = target(&info, &price_json);
+        let (reservation, target) = (admitted.reservation, admitted.target());
         let attempt = self.store.renew_call(&attempt.id, reservation, target).await?;
-        self.here.note_reserved(&attempt.call.id);
+        self.here.note_reserved(&attempt.call.id, admitted.permit);
         Ok(Advanced::To(Box::new(attempt)))
     }
+}
+
+/// What comes after a failed call.
+enum Try {
+    /// The same question, after so many milliseconds.
+    After(u64),
+    /// The same question, to the next model.
+    Other,
+    None,
+}
+
+/// A model as notes name it.
+fn noted(info: &ModelInfo) -> NotedModel<'_> {
+    NotedModel { provider: &info.provider, model: &info.model }
 }
 
 /// How long an answer is waited for: the model ends a call by itself at its deadline.
@@ -271,20 +310,6 @@ fn broken_bound(
 /// The output limit that was reserved: what is left of the reservation beside the prompt.
 fn output_tokens_max(attempt: &AttemptRow) -> u64 {
     attempt.call.reservation.tokens.saturating_sub(attempt.prompt.input_tokens_bound())
-}
-
-/// The price as it is stored with each call.
-pub(crate) fn price_json(model: &ModelInfo) -> String {
-    serde_json::to_string(&model.price).unwrap_or_default()
-}
-
-pub(crate) fn target<'a>(model: &'a ModelInfo, price_json: &'a str) -> CallTarget<'a> {
-    CallTarget { provider: &model.provider, model: &model.model, price_json }
-}
-
-/// True when a call went to this model, whose tickets then mean something.
-fn is_for(call: &CallRow, info: &ModelInfo) -> bool {
-    (call.provider.as_str(), call.model.as_str()) == (info.provider.as_str(), info.model.as_str())
 }
 
 /// A reply as it is booked: one that nobody counted costs what was reserved for it.

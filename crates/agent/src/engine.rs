@@ -1,4 +1,4 @@
-//! The loop itself, and what it is wired to.
+//! What the loop is wired to, and what it tells. The loop itself is in [`crate::drive`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use judge::{Evaluator, Judge, JudgeError, RunSeed};
 use llm::Llm;
-use pipeline::attempt::{Attempt, State};
+use pipeline::attempt::State;
 use pipeline::budget::Budget;
-use pipeline::next_step::{Ask, Search, SearchLimits, StopReason, Turn, next_turn};
-use pipeline::prompt::Prompt;
+use pipeline::next_step::{SearchEnd, SearchLimits, StopReason};
 use pipeline::task::Task;
 use pipeline::template::Templates;
-use store::{AttemptRow, Bookings, Reservation, RunId, RunState, Store};
+use store::{AttemptRow, Bookings, RunId, RunState, Store};
 
-use crate::advance::Advanced;
 use crate::error::AgentError;
 use crate::here::Here;
 use crate::in_flight::InFlight;
 use crate::interrupt::Interrupt;
+use crate::models::Models;
+use crate::pools::Pools;
 
 /// Everything that a run is wired to.
 pub struct Engine<L> {
     pub store: Store,
-    /// At least one; attempts take them in turn.
-    pub models: Vec<L>,
+    /// Who answers.
+    pub models: Models<L>,
     /// Compiles and gates, here.
     pub judge: Arc<Judge>,
     /// Judges what was compiled, here or elsewhere.
@@ -44,6 +44,7 @@ pub struct Engine<L> {
     pub here: Here,
     /// Programs that are judged right now.
     pub in_flight: InFlight,
+    pub pools: Pools,
 }
 
 /// Which correct candidates meet hidden cases before they are closed.
@@ -64,6 +65,19 @@ pub struct Operator {
     /// The files that it was read from: path inside its folder → bytes.
     pub files: Arc<BTreeMap<String, Vec<u8>>>,
     pub limits: SearchLimits,
+    /// Share of the whole program's time, in any unit.
+    pub weight: f64,
+    /// The kernel that its search starts from.
+    pub known: Option<Known>,
+}
+
+/// A kernel that is there before anybody is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Where it comes from, in words.
+    pub origin: String,
+    /// The reply that holds it.
+    pub reply: String,
 }
 
 /// What the observer is told.
@@ -77,6 +91,12 @@ pub enum Progress<'a> {
     Elsewhere { task: &'a str, seq: u32 },
     /// A call failed and will be made again after `wait_ms`.
     Retrying { task: &'a str, seq: u32, why: &'a str, wait_ms: u64 },
+    /// A model is not asked for `wait_ms`, or for the rest of the run.
+    Resting { model: &'a str, why: &'a str, wait_ms: Option<u64> },
+    /// A model that rested has answered again.
+    Back { model: &'a str },
+    /// The search of a task has ended.
+    SearchEnded { task: &'a str, end: SearchEnd },
     /// The run broke, and the ledger could not take note of it either.
     Unnoted { why: &'a str },
 }
@@ -94,18 +114,12 @@ pub enum RunEnd {
     InputEnded,
 }
 
-/// How far an attempt was carried.
-pub(crate) enum Carried {
-    Closed(Box<AttemptRow>),
-    Stopped(RunEnd),
-}
-
-impl<L: Llm + Sync> Engine<L> {
+impl<L: Llm + Send + Sync + 'static> Engine<L> {
     /// Drives the run to its end. The caller holds the run's lock.
     ///
     /// # Errors
     /// Breakage of the machine, the ledger or this program; the run can be resumed after it.
-    pub async fn run(&self, run: &RunId) -> Result<RunEnd, AgentError> {
+    pub async fn run(self: Arc<Self>, run: &RunId) -> Result<RunEnd, AgentError> {
         let alarm = self.set_alarm();
         let driven = self.drive(run).await;
         alarm.abort();
@@ -123,7 +137,9 @@ impl<L: Llm + Sync> Engine<L> {
         self.store.finish_run(run, end.state(), &end.describe()).await?;
         Ok(end)
     }
+}
 
+impl<L: Llm + Sync> Engine<L> {
     /// Notes in the ledger that the run broke, and gives the error back.
     pub(crate) async fn failed(&self, run: &RunId, error: AgentError) -> AgentError {
         let why = error.to_string();
@@ -133,99 +149,19 @@ impl<L: Llm + Sync> Engine<L> {
         error
     }
 
-    async fn drive(&self, run: &RunId) -> Result<RunEnd, AgentError> {
-        loop {
-            let attempt = match self.store.attempt_in_hand(run).await? {
-                Some(attempt) => attempt,
-                None => match self.next_attempt(run).await? {
-                    Advanced::To(attempt) => *attempt,
-                    Advanced::Stopped(end) => return Ok(end),
-                },
-            };
-            if let Carried::Stopped(end) = self.carry(attempt).await? {
-                return Ok(end);
-            }
-        }
-    }
-
-    /// Takes one attempt through its states until it is closed. Several may be carried at once.
-    pub(crate) async fn carry(&self, mut attempt: AttemptRow) -> Result<Carried, AgentError> {
-        while attempt.state != State::Closed {
-            self.tell(&attempt).await?;
-            // What was sent is paid for: its reply belongs to the step in hand.
-            if self.interrupt.is_set() && attempt.state != State::Sent {
-                return Ok(Carried::Stopped(RunEnd::Interrupted));
-            }
-            attempt = match self.advance(attempt).await? {
-                Advanced::To(attempt) => *attempt,
-                Advanced::Stopped(end) => return Ok(Carried::Stopped(end)),
-            };
-        }
-        self.tell(&attempt).await?;
-        Ok(Carried::Closed(Box::new(attempt)))
-    }
-
-    /// Asks the policy, and opens what it wants unless a budget or a person forbids it.
-    async fn next_attempt(&self, run: &RunId) -> Result<Advanced, AgentError> {
-        let mut histories = Vec::new();
-        for operator in &self.operators {
-            histories.push(self.store.closed_attempts(run, &operator.task.hash).await?);
-        }
-        let searches: Vec<_> = self
-            .operators
-            .iter()
-            .zip(&histories)
-            .map(|(operator, attempts)| Search { limits: operator.limits, attempts })
-            .collect();
-        match next_turn(self.budget.attempts_max, &searches) {
-            Turn::Stop(reason) => Ok(Advanced::Stopped(RunEnd::Finished(reason))),
-            Turn::Ask { .. } if self.interrupt.is_set() => {
-                Ok(Advanced::Stopped(RunEnd::Interrupted))
-            }
-            Turn::Ask { task, ask } => {
-                self.open(run, &self.operators[task], &ask, &histories[task]).await
-            }
-        }
-    }
-
-    /// Renders the question and makes it durable with its reservation.
-    pub(crate) async fn open(
-        &self,
-        run: &RunId,
-        operator: &Operator,
-        ask: &Ask,
-        attempts: &[Attempt],
-    ) -> Result<Advanced, AgentError> {
-        let (device, scrubber) = (&self.judge.config().device, self.store.scrubber());
-        let task = &operator.task;
-        let prompt = Prompt::render(&self.templates, task, device, ask, attempts, scrubber)?;
-        let model = self.model(ask.seq).describe();
-        let none = Reservation::default();
-        let reservation = match self.reserve(run, &model, &prompt, none).await? {
-            Ok(reservation) => reservation,
-            Err(reason) => return Ok(Advanced::Stopped(RunEnd::Finished(reason))),
-        };
-        let price_json = crate::calls::price_json(&model);
-        let target = crate::calls::target(&model, &price_json);
-        let opened =
-            self.store.open_attempt(run, &task.hash, ask, &prompt, reservation, target).await?;
-        self.here.note_reserved(&opened.call.id);
-        Ok(Advanced::To(Box::new(opened)))
-    }
-
     /// The task that an attempt is about.
     pub(crate) fn operator(&self, attempt: &AttemptRow) -> Result<&Operator, AgentError> {
-        let found = self.operators.iter().find(|operator| operator.task.hash == attempt.task_hash);
-        found.ok_or(AgentError::Incomplete { seq: attempt.ask.seq, what: "task" })
+        Ok(&self.operators[self.place(attempt)?])
     }
 
-    /// The model that the attempt with this seq asks.
-    pub(crate) fn model(&self, seq: u32) -> &L {
-        let turn = (seq as usize).saturating_sub(1);
-        &self.models[turn % self.models.len()]
+    /// The place of that task among the run's.
+    pub(crate) fn place(&self, attempt: &AttemptRow) -> Result<usize, AgentError> {
+        let is_it = |operator: &Operator| operator.task.hash == attempt.task_hash;
+        let none = AgentError::Incomplete { seq: attempt.ask.seq, what: "task" };
+        self.operators.iter().position(is_it).ok_or(none)
     }
 
-    async fn tell(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
+    pub(crate) async fn tell(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
         let task = &self.operator(attempt)?.task.spec.name;
         if self.tells_bookings && matches!(attempt.state, State::Asked | State::Replied) {
             let bookings = self.store.bookings(&attempt.run_id).await?;
@@ -253,7 +189,8 @@ impl<L: Llm + Sync> Engine<L> {
 impl RunEnd {
     pub(crate) fn state(&self) -> RunState {
         match self {
-            Self::Finished(StopReason::AttemptsSpent) | Self::InputEnded => RunState::Finished,
+            Self::Finished(StopReason::AttemptsSpent | StopReason::SearchesEnded)
+            | Self::InputEnded => RunState::Finished,
             Self::Finished(
                 StopReason::TokensSpent | StopReason::DollarsSpent | StopReason::TimeSpent,
             ) => RunState::Stopped,

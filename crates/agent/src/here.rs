@@ -1,40 +1,42 @@
-//! What this process knows of a run and its ledger does not: what it reserved and sent itself, and
-//! how the provider has behaved since the last reply.
+//! What this process knows of a run and its ledger does not: what it reserved and sent itself, how
+//! long answers were, and whose turn it is to book.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use llm::{Charge, LlmError};
+use pipeline::attempt::Mode;
+use pipeline::completions::Completions;
+use pipeline::reply::Ending;
 use store::CallId;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 /// State of one process; it begins empty.
 #[derive(Debug, Default)]
-pub struct Here(Mutex<State>);
+pub struct Here {
+    state: Mutex<State>,
+    /// Held from the look at what is booked until the next booking is stored.
+    booking: tokio::sync::Mutex<()>,
+    changed: Notify,
+}
 
 #[derive(Debug, Default)]
 struct State {
-    /// Calls that were reserved under the settings of this process.
-    reserved: HashSet<CallId>,
-    /// Calls that this process submitted: those of a dead one are lost where nobody can tell.
+    /// Calls that were reserved under the settings of this process and have not ended, each with
+    /// its right to be open.
+    open: HashMap<CallId, OwnedSemaphorePermit>,
+    /// Those that this process submitted: those of a dead one are lost where nobody can tell.
     sent: HashSet<CallId>,
-    failures: Failures,
-}
-
-/// Provider failures since the last reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Failures {
-    pub(crate) all: u32,
-    /// Those that may have cost something.
-    pub(crate) paid: u32,
+    completions: Completions,
 }
 
 impl Here {
-    pub(crate) fn note_reserved(&self, call: &CallId) {
-        self.state().reserved.insert(call.clone());
+    pub(crate) fn note_reserved(&self, call: &CallId, permit: OwnedSemaphorePermit) {
+        self.state().open.insert(call.clone(), permit);
     }
 
     pub(crate) fn has_reserved(&self, call: &CallId) -> bool {
-        self.state().reserved.contains(call)
+        self.state().open.contains_key(call)
     }
 
     pub(crate) fn note_sent(&self, call: &CallId) {
@@ -45,23 +47,46 @@ impl Here {
         self.state().sent.contains(call)
     }
 
-    pub(crate) fn note_reply(&self) {
-        self.state().failures = Failures::default();
+    /// A call has its end in the ledger: what it held is free.
+    pub(crate) fn note_ended(&self, call: &CallId) {
+        let mut state = self.state();
+        state.open.remove(call);
+        state.sent.remove(call);
+        drop(state);
+        self.changed.notify_waiters();
     }
 
-    /// Counts a failure, and gives the count with it.
-    pub(crate) fn note_failure(&self, error: &LlmError) -> Failures {
-        let mut state = self.state();
-        state.failures.all += 1;
-        state.failures.paid += match error.charge() {
-            Charge::Nothing => 0,
-            Charge::Unknown | Charge::Known { .. } => 1,
-        };
-        state.failures
+    /// Calls of this process that may still be answered.
+    pub(crate) fn calls_open(&self) -> usize {
+        self.state().open.len()
+    }
+
+    /// How long an answer was, and whether its limit cut it off.
+    pub(crate) fn note_completion(&self, mode: Mode, tokens: u64, finish_reason: &str) {
+        let was_cut = Ending::of(finish_reason) == Ending::CutOff;
+        self.state().completions.note(mode, tokens, was_cut);
+    }
+
+    /// The output limit that is wanted where `output_tokens_max` is the model's, and the smallest
+    /// that is worth a call.
+    pub(crate) fn output_limits(&self, mode: Mode, output_tokens_max: u64) -> [u64; 2] {
+        let completions = &self.state().completions;
+        let limit = completions.limit(mode, output_tokens_max);
+        [limit, completions.useful(mode, limit)]
+    }
+
+    /// Waits for the turn to look at what is booked and to book.
+    pub(crate) async fn booking_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.booking.lock().await
+    }
+
+    /// Completes when a call ends after this was called.
+    pub(crate) fn call_ended(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
     /// A poisoned lock only means that another task panicked while it held plain sets.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

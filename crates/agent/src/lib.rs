@@ -1,27 +1,34 @@
 //! The loop: ask for the next step, perform it, persist it, repeat.
 //!
-//! [`Engine::run`] is the loop, and it fits on a screen. What to do next is decided by
-//! `pipeline::next_step`; how an attempt moves from one durable state to the next is in `advance`,
-//! and its paid part in `calls`. Kernels of a person, many at once, are in `several`.
-//! A kill at any point loses at most the call in flight: the loop begins with the attempt in hand.
+//! The loop is in `drive`, and it fits on a screen. Whose turn it is is decided by
+//! `pipeline::schedule`, what is asked by `pipeline::next_step`, whether it may be asked now in
+//! `asking`; how an attempt moves from one durable state to the next is in `advance`, and its paid
+//! part in `calls`. Kernels of a person, many at once, are in `several`.
+//! A kill at any point loses at most the calls in flight: the loop begins with what is in hand.
 
 mod advance;
+mod asking;
+mod board;
 mod calls;
+mod drive;
 mod engine;
 mod error;
 mod here;
 mod in_flight;
 mod interrupt;
 pub mod limits;
+mod models;
+mod pools;
 mod promote;
-mod retry;
 mod several;
 #[cfg(test)]
 mod tests;
 
-pub use engine::{Engine, Operator, Progress, Promotes, RunEnd};
+pub use engine::{Engine, Known, Operator, Progress, Promotes, RunEnd};
 pub use error::AgentError;
 pub use here::Here;
 pub use in_flight::InFlight;
 pub use interrupt::Interrupt;
+pub use models::{ModelOrder, ModelUse, Models};
+pub use pools::Pools;
 pub use several::{Handed, Handover};

@@ -13,8 +13,9 @@ use store::{AttemptRow, RunId};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{JoinError, JoinSet};
 
-use crate::advance::Advanced;
-use crate::engine::{Carried, Engine, RunEnd};
+use crate::asking::Opening;
+use crate::drive::Carried;
+use crate::engine::{Engine, RunEnd};
 use crate::error::AgentError;
 
 /// What became of one kernel.
@@ -96,9 +97,13 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         let none = AgentError::Incomplete { seq, what: "task" };
         let operator = self.operators.first().ok_or(none)?;
         let ask = Ask { seq, mode: Mode::First, parent: None, subset_notice: false };
-        match self.open(run, operator, &ask, &[]).await? {
-            Advanced::To(attempt) => self.carry(*attempt).await,
-            Advanced::Stopped(end) => Ok(Carried::Stopped(end)),
+        loop {
+            let call_ended = self.here.call_ended();
+            match self.open(run, operator, &ask, &[]).await? {
+                Opening::To(attempt) => return self.carry(*attempt).await,
+                Opening::Stop(end) => return Ok(Carried::Stopped(end)),
+                Opening::Wait { .. } => call_ended.await,
+            }
         }
     }
 }
@@ -131,6 +136,11 @@ fn tell(
             (!heard).then_some(Ok(RunEnd::Interrupted))
         }
         Ok(Carried::Stopped(end)) => {
+            told(seq, Handed::Stopped(&end));
+            Some(Ok(end))
+        }
+        Ok(Carried::Parked { why, .. }) => {
+            let end = RunEnd::Provider { class: "refused".to_owned(), message: why };
             told(seq, Handed::Stopped(&end));
             Some(Ok(end))
         }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{CALL_ROOM_MS, OUTPUT_TOKENS_MIN};
+use crate::limits::CALL_ROOM_MS;
 use crate::next_step::StopReason;
 use crate::price::Price;
 use crate::transcript::Usage;
@@ -41,9 +41,20 @@ pub struct Spent {
 pub struct CallWish {
     /// Bound on the input tokens.
     pub input_tokens: u64,
-    /// The longest answer that is wanted, in tokens.
+    /// The output limit that is wanted, in tokens.
     pub output_tokens: u64,
+    /// The smallest one that is worth the call.
+    pub useful_tokens: u64,
     pub price: Price,
+}
+
+/// Whether a call may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    Fits(WorstCase),
+    /// Not now: other calls hold more than they will cost, so it may fit when one has ended.
+    Wait,
+    Stop(StopReason),
 }
 
 /// The worst case of a call that fits.
@@ -64,6 +75,22 @@ impl Budget {
         Self { attempts_max, ..Self::default() }
     }
 
+    /// Whether a call may be made beside `calls_open` others whose worst cases are in `spent`. As
+    /// long as others are open it waits for the limit that it wants, so near a cap fewer calls are
+    /// made at once; the last one takes what is left.
+    #[must_use]
+    pub fn admission(&self, spent: &Spent, wish: &CallWish, calls_open: usize) -> Admission {
+        let whole = CallWish { useful_tokens: wish.output_tokens, ..*wish };
+        let wish = if calls_open > 0 { &whole } else { wish };
+        match self.admit(spent, wish) {
+            Ok(worst) => Admission::Fits(worst),
+            Err(StopReason::TokensSpent | StopReason::DollarsSpent) if calls_open > 0 => {
+                Admission::Wait
+            }
+            Err(reason) => Admission::Stop(reason),
+        }
+    }
+
     /// The worst case of a call that fits into what is left. Near a cap the output limit shrinks,
     /// so that the money is spent and not stranded.
     ///
@@ -73,7 +100,7 @@ impl Budget {
         if self.deadline_us.is_some_and(|end| end - spent.now_us < CALL_ROOM_MS * 1_000) {
             return Err(StopReason::TimeSpent);
         }
-        let needed = OUTPUT_TOKENS_MIN.min(wish.output_tokens);
+        let needed = wish.useful_tokens.min(wish.output_tokens);
         let by_tokens = self
             .tokens_max
             .map(|cap| cap.saturating_sub(spent.tokens).saturating_sub(wish.input_tokens));
@@ -107,7 +134,9 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, CallWish, Spent};
+    use super::{Admission, Budget, CallWish, Spent};
+    use crate::attempt::Mode;
+    use crate::completions::Completions;
     use crate::next_step::StopReason::{self, DollarsSpent, TimeSpent, TokensSpent};
     use crate::price::Price;
 
@@ -120,7 +149,8 @@ mod tests {
     const DOLLAR: i64 = 1_000_000_000;
 
     fn admitted(budget: Budget, spent: Spent, price: Price) -> Result<(u64, i64), StopReason> {
-        let wish = CallWish { input_tokens: 10_000, output_tokens: 32_000, price };
+        let (output_tokens, useful_tokens) = (32_000, 4_000);
+        let wish = CallWish { input_tokens: 10_000, output_tokens, useful_tokens, price };
         let worst = budget.admit(&spent, &wish)?;
         assert_eq!(worst.tokens, 10_000 + worst.output_tokens_max);
         Ok((worst.output_tokens_max, worst.nusd))
@@ -170,5 +200,62 @@ mod tests {
         assert_eq!(admitted(budget(9_999_999), Spent::default(), price), Err(DollarsSpent));
         let fits = admitted(budget(10_000_000), Spent::default(), price);
         assert_eq!(fits, Ok((32_000, 10_000_000)));
+    }
+
+    #[test]
+    fn near_a_cap_fewer_calls_are_made_and_the_last_takes_what_is_left() {
+        let budget = Budget { tokens_max: Some(100_000), ..Budget::of_attempts(9) };
+        let (output_tokens, useful_tokens, price) = (32_000, 12_000, Price::Free);
+        let wish = CallWish { input_tokens: 8_000, output_tokens, useful_tokens, price };
+        for (tokens, calls_open, wanted) in [
+            (60_000, 3, Some(32_000)),
+            (60_001, 3, None),
+            (60_001, 0, Some(31_999)),
+            (80_000, 0, Some(12_000)),
+            (80_000, 1, None),
+        ] {
+            let spent = Spent { tokens, ..Spent::default() };
+            let found = match budget.admission(&spent, &wish, calls_open) {
+                Admission::Fits(worst) => Some(worst.output_tokens_max),
+                Admission::Wait => None,
+                Admission::Stop(reason) => panic!("{reason:?}"),
+            };
+            assert_eq!(found, wanted, "{tokens} {calls_open}");
+        }
+        let spent = Spent { tokens: 80_001, ..Spent::default() };
+        assert_eq!(budget.admission(&spent, &wish, 0), Admission::Stop(TokensSpent));
+        let late = Budget { deadline_us: Some(0), ..budget };
+        assert_eq!(late.admission(&spent, &wish, 3), Admission::Stop(TimeSpent));
+    }
+
+    /// Sixteen calls at once, each allowed 64,000 tokens and answered with 12,000.
+    #[test]
+    fn nearly_all_of_a_cap_is_spent_and_no_token_more() {
+        let cap = 2_000_000;
+        let budget = Budget { tokens_max: Some(cap), ..Budget::of_attempts(9_999) };
+        let (mut completions, mut settled) = (Completions::default(), 0);
+        let mut open: std::collections::VecDeque<u64> = std::collections::VecDeque::new();
+        loop {
+            let tokens = settled + open.iter().sum::<u64>();
+            let output_tokens = completions.limit(Mode::Optimise, 64_000);
+            let useful_tokens = completions.useful(Mode::Optimise, output_tokens);
+            let price = Price::Free;
+            let wish = CallWish { input_tokens: 3_000, output_tokens, useful_tokens, price };
+            let spent = Spent { tokens, ..Spent::default() };
+            match budget.admission(&spent, &wish, open.len()) {
+                Admission::Fits(worst) if open.len() < 16 => open.push_back(worst.tokens),
+                Admission::Fits(_) | Admission::Wait => {
+                    open.pop_front();
+                    settled += 2_000 + 12_000;
+                    completions.note(Mode::Optimise, 12_000, false);
+                }
+                Admission::Stop(reason) => {
+                    assert_eq!((reason, open.len()), (TokensSpent, 0));
+                    break;
+                }
+            }
+            assert!(settled + open.iter().sum::<u64>() <= cap);
+        }
+        assert!(settled * 100 >= cap * 99, "{settled}");
     }
 }

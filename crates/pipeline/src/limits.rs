@@ -215,3 +215,42 @@ mod tests {
         assert_eq!(capped(&"x".repeat(400), 300), format!("{} … [100 bytes cut]", "x".repeat(300)));
     }
 }
+/// Lengths of answers that are remembered for each mode, and how many say enough about the next.
+pub(crate) const COMPLETIONS_KEPT: usize = 256;
+pub(crate) const COMPLETIONS_MIN: usize = 20;
+/// Failures of a model in a row that open its breaker, and those that may have cost something.
+pub const BREAKER_FAILURES: u32 = 8;
+pub const BREAKER_PAID_FAILURES: u32 = 3;
+/// How long a breaker stays open at first, in milliseconds; doubled for each call that tried in
+/// vain, up to the second.
+pub const BREAKER_WAIT_MS: u64 = 5_000;
+pub const BREAKER_WAIT_MS_MAX: u64 = 300_000;
+/// Tries in vain before a model that never answered is given up.
+pub const TRIES_AT_FIRST_MAX: u32 = 5;
+/// Wait that a model may ask for before it has ever answered, in milliseconds.
+pub const WANTED_WAIT_AT_FIRST_MS_MAX: u64 = 900_001;
+/// Tries in vain that may have cost something before a model is given up.
+pub const PAID_TRIES_MAX: u32 = 3;
+/// Longest outage of a model that has answered before it is given up, in milliseconds.
+pub const OUTAGE_MS_MAX: u64 = 6 * 3_600_000;
+/// Wait after the first failure of a question, in milliseconds; doubled after each further one.
+pub const RETRY_WAIT_MS: u64 = 500;
+/// The same where the failure may have cost something; quadrupled after each further one.
+pub const PAID_RETRY_WAIT_MS: u64 = 4_000;
+/// Longest wait between two tries that the provider did not ask for, in milliseconds.
+pub const RETRY_WAIT_MS_MAX: u64 = 120_000;
+/// Attempts that every task of a run gets before money moves to where it gains most.
+pub const START_ATTEMPTS: u32 = 4;
+/// Latest attempts of a task that say what an improvement costs.
+pub const RECENT_ATTEMPTS: usize = 8;
+/// Share of the floor from which a measured kernel leaves nothing to gain.
+pub const SPEED_OF_LIGHT: f64 = 0.95;
+/// What a call is assumed to answer, how long it is assumed to take, and how many bytes of a prompt
+/// are assumed to make a token, until calls were seen.
+pub const ASSUMED_OUTPUT_TOKENS: u64 = 8_000;
+pub const ASSUMED_LATENCY_MS: u64 = 60_000;
+pub const INPUT_BYTES_PER_TOKEN: u64 = 4;
+/// Time that is set aside for measuring the best kernel of one task beside a baseline, in
+/// milliseconds, and the part of a run's time (one over this) that all of them may take.
+pub const MEASUREMENT_MS: i64 = 60_000;
+pub const CLOSING_SHARE_MAX: i64 = 2;

@@ -1,13 +1,15 @@
-//! The whole search policy: what to ask next, or why to stop.
+//! The whole search policy of one task: what to ask next, or why its search ends.
 //!
 //! Linear refinement: repair what is broken a few times, otherwise improve the best. New search
-//! ideas change this file and its tables, never the loop that performs them.
+//! ideas change this file and its tables, never the loop that performs them. Which task of a run
+//! asks next is in [`crate::schedule`].
 
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::{Attempt, Mode, best};
-use crate::limits::REPAIRS_IN_A_ROW_MAX;
+use crate::limits::{REPAIRS_IN_A_ROW_MAX, SPEED_OF_LIGHT};
 use crate::promotion::strikes_left;
+use crate::report::Score;
 use crate::verdict::Kind;
 
 /// What bounds the search of one task.
@@ -16,31 +18,34 @@ use crate::verdict::Kind;
 pub struct SearchLimits {
     /// Attempts that may be asked for.
     pub attempts_max: u32,
+    /// Attempts since the last improvement after which the search has come to rest; `None` for
+    /// never.
+    #[serde(default)]
+    pub plateau: Option<u32>,
+    /// Attempts that may be under way at once, each asked before the others' ends are known.
+    #[serde(default = "one")]
+    pub in_flight_max: u32,
 }
 
-/// One task of a run: its bounds and what was tried, oldest first.
-#[derive(Clone, Copy, Debug)]
-pub struct Search<'a> {
-    pub limits: SearchLimits,
-    pub attempts: &'a [Attempt],
+fn one() -> u32 {
+    1
 }
 
-/// Whose turn it is in a run of several tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// The task with this index asks.
-    Ask {
-        task: usize,
-        ask: Ask,
-    },
-    Stop(StopReason),
+impl SearchLimits {
+    /// Limits that only count attempts, one after the other.
+    #[must_use]
+    pub fn of_attempts(attempts_max: u32) -> Self {
+        Self { attempts_max, plateau: None, in_flight_max: 1 }
+    }
 }
 
 /// The policy's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Ask(Ask),
-    Stop(StopReason),
+    /// Nothing before an attempt that is under way has ended.
+    Wait,
+    End(SearchEnd),
 }
 
 /// A question to put to the model.
@@ -55,12 +60,41 @@ pub struct Ask {
     pub subset_notice: bool,
 }
 
-/// Why a search ended.
+/// Why the search of one task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchEnd {
+    /// As many attempts as allowed were made.
+    AttemptsSpent,
+    /// The last so many attempts improved nothing.
+    Plateau,
+    /// The best kernel is as fast as the card allows.
+    SpeedOfLight,
+    /// The model refuses this task's prompt.
+    Refused,
+}
+
+impl SearchEnd {
+    /// The reason in words.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::AttemptsSpent => "its attempts are used up",
+            Self::Plateau => "its last attempts improved nothing",
+            Self::SpeedOfLight => "its best kernel reaches the floor of the card",
+            Self::Refused => "the model refuses its prompt",
+        }
+    }
+}
+
+/// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// As many attempts as allowed were made.
     AttemptsSpent,
+    /// The search of every task has ended, each for a reason of its own.
+    SearchesEnded,
     /// No call fits into the tokens that are left.
     TokensSpent,
     /// No call fits into the money that is left.
@@ -75,6 +109,7 @@ impl StopReason {
     pub fn describe(self) -> &'static str {
         match self {
             Self::AttemptsSpent => "the attempt limit was reached",
+            Self::SearchesEnded => "the search of every task has ended",
             Self::TokensSpent => "the token limit leaves no room for another call",
             Self::DollarsSpent => "the dollar limit leaves no room for another call",
             Self::TimeSpent => "the time is over",
@@ -82,53 +117,70 @@ impl StopReason {
     }
 }
 
-/// Decides which task of a run asks next: the one with the fewest attempts, so that all start
-/// alike. `attempts_max` bounds all of them together.
+/// Decides what to do after `attempts`, oldest first, while those in `in_flight` have no end yet.
 #[must_use]
-pub fn next_turn(attempts_max: u32, searches: &[Search<'_>]) -> Turn {
-    let made: usize = searches.iter().map(|search| search.attempts.len()).sum();
-    if made >= attempts_max as usize {
-        return Turn::Stop(StopReason::AttemptsSpent);
+pub fn next_step(limits: &SearchLimits, attempts: &[Attempt], in_flight: &[Ask]) -> Step {
+    let made = attempts.len() + in_flight.len();
+    if let Some(end) = come_to_rest(limits, attempts) {
+        return Step::End(end);
     }
-    let turns = searches.iter().enumerate().filter_map(|(task, search)| {
-        match next_step(&search.limits, search.attempts) {
-            Step::Ask(ask) => Some((task, ask)),
-            Step::Stop(_) => None,
-        }
-    });
-    match turns.min_by_key(|(task, _)| searches[*task].attempts.len()) {
-        Some((task, ask)) => Turn::Ask { task, ask },
-        None => Turn::Stop(StopReason::AttemptsSpent),
+    if made >= limits.attempts_max as usize {
+        let all_known = in_flight.is_empty();
+        return if all_known { Step::End(SearchEnd::AttemptsSpent) } else { Step::Wait };
     }
+    if in_flight.len() >= limits.in_flight_max.max(1) as usize {
+        return Step::Wait;
+    }
+    let (mode, parent) = choose_beside(attempts, in_flight);
+    let subset_notice = unsimulatable_in_a_row(attempts) >= 2;
+    let last = attempts.iter().map(|attempt| attempt.seq);
+    let last = last.chain(in_flight.iter().map(|ask| ask.seq)).max().unwrap_or(0);
+    Step::Ask(Ask { seq: last + 1, mode, parent, subset_notice })
 }
 
-/// Decides what to do after `attempts`, oldest first.
-#[must_use]
-pub fn next_step(limits: &SearchLimits, attempts: &[Attempt]) -> Step {
-    let made = u32::try_from(attempts.len()).unwrap_or(u32::MAX);
-    if made >= limits.attempts_max {
-        return Step::Stop(StopReason::AttemptsSpent);
+/// Why nothing more is to be expected of a task, from what is known.
+fn come_to_rest(limits: &SearchLimits, attempts: &[Attempt]) -> Option<SearchEnd> {
+    let incumbent = best(attempts);
+    if let Some(Score::Measured(measured)) = incumbent.map(Attempt::score)
+        && measured.share_of_floor().is_some_and(|share| share >= SPEED_OF_LIGHT)
+    {
+        return Some(SearchEnd::SpeedOfLight);
     }
+    let since = match incumbent {
+        Some(incumbent) => attempts.iter().filter(|it| it.seq > incumbent.seq).count(),
+        None => attempts.len(),
+    };
+    let plateau = limits.plateau?;
+    (since >= plateau as usize).then_some(SearchEnd::Plateau)
+}
+
+/// The choice after `attempts`; a repair that is under way is not asked for twice.
+fn choose_beside(attempts: &[Attempt], in_flight: &[Ask]) -> (Mode, Option<u32>) {
     let (mode, parent) = choose(attempts);
-    let subset_notice = unsimulatable_in_a_row(attempts) >= 2;
-    Step::Ask(Ask { seq: made + 1, mode, parent, subset_notice })
+    let asked = |ask: &Ask| ask.mode == Mode::Repair && ask.parent == parent;
+    if mode == Mode::Repair && in_flight.iter().any(asked) {
+        return fresh_start(attempts);
+    }
+    (mode, parent)
+}
+
+fn fresh_start(attempts: &[Attempt]) -> (Mode, Option<u32>) {
+    match best(attempts) {
+        Some(incumbent) => (Mode::Optimise, Some(incumbent.seq)),
+        None => (Mode::First, None),
+    }
 }
 
 fn choose(attempts: &[Attempt]) -> (Mode, Option<u32>) {
     let Some(last) = attempts.last() else { return (Mode::First, None) };
-    let incumbent = best(attempts).map(|attempt| attempt.seq);
-    let fresh_start = match incumbent {
-        Some(seq) => (Mode::Optimise, Some(seq)),
-        None => (Mode::First, None),
-    };
     // A lineage that failed on hidden cases too often is left: each failure told it something.
     if strikes_left(attempts) == 0 {
-        return fresh_start;
+        return fresh_start(attempts);
     }
     match last.verdict.kind {
-        Kind::Correct => fresh_start,
+        Kind::Correct => fresh_start(attempts),
         // Neither pass nor fail: nothing to repair, so the search goes on from the best.
-        Kind::Unsimulatable => fresh_start,
+        Kind::Unsimulatable => fresh_start(attempts),
         Kind::Malformed
         | Kind::Rejected
         | Kind::BuildFailed
@@ -139,7 +191,7 @@ fn choose(attempts: &[Attempt]) -> (Mode, Option<u32>) {
         | Kind::Wrong
         | Kind::Unstable => {
             if repairs_in_a_row(attempts) >= REPAIRS_IN_A_ROW_MAX {
-                fresh_start
+                fresh_start(attempts)
             } else {
                 (Mode::Repair, Some(last.seq))
             }
@@ -158,21 +210,26 @@ fn unsimulatable_in_a_row(attempts: &[Attempt]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Ask, Search, SearchLimits, Step, StopReason, Turn, next_step, next_turn};
-    use crate::attempt::{Attempt, Mode};
+pub(crate) mod fixtures {
+    use super::{Ask, SearchLimits, Step, next_step};
+    use crate::attempt::Attempt;
     use crate::device_facts::DeviceFacts;
+    use crate::hardware::{Floor, FloorLimit};
     use crate::promotion::{Coarse, Promotion};
-    use crate::report::{Counters, Estimate, Report, Score, Stage};
+    use crate::report::{Counters, Estimate, Measured, Report, Score, Stage};
+    use crate::timing::Spread;
     use crate::verdict::{Reason, Verdict};
 
-    const LIMITS: SearchLimits = SearchLimits { attempts_max: 20 };
+    pub(crate) const LIMITS: SearchLimits =
+        SearchLimits { attempts_max: 20, plateau: None, in_flight_max: 1 };
 
     /// `w` wrong, `m` malformed, `u` unsimulatable, a digit: correct with that many sectors.
-    fn history(script: &str) -> Vec<Attempt> {
+    pub(crate) fn history(script: &str) -> Vec<Attempt> {
         let mut attempts: Vec<Attempt> = Vec::new();
         for (index, code) in script.chars().enumerate() {
-            let Step::Ask(ask) = next_step(&LIMITS, &attempts) else { panic!("stopped early") };
+            let Step::Ask(ask) = next_step(&LIMITS, &attempts, &[]) else {
+                panic!("stopped early")
+            };
             assert_eq!(ask.seq as usize, index + 1);
             attempts.push(attempt(&ask, code));
         }
@@ -217,6 +274,32 @@ mod tests {
         Score::Estimated(Estimate::new(&counters, &DeviceFacts::simulated_h200(), [1, 1]))
     }
 
+    pub(crate) fn measured(share_of_floor: f64) -> Score {
+        let floor = Floor {
+            ns: 10_000.0 * share_of_floor,
+            limit: FloorLimit::Bandwidth,
+            bytes: 1.0,
+            flops: 0.0,
+            flops_per_s: 0.0,
+        };
+        let median_ns = 10_000.0;
+        Score::Measured(Measured {
+            device: "a".to_owned(),
+            uuid: "GPU-1".to_owned(),
+            cold: Spread { median_ns, p10_ns: 1.0, p90_ns: 1.0, samples: 30, dropped: 0 },
+            warm: None,
+            floor: Some(floor),
+            event_pair_ns: 1.0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixtures::{LIMITS, history, measured};
+    use super::{Ask, SearchEnd, SearchLimits, Step, next_step};
+    use crate::attempt::Mode;
+
     #[test]
     fn chooses_mode_and_parent() {
         use Mode::{First, Optimise, Repair};
@@ -240,7 +323,9 @@ mod tests {
             ("hhh", First, None),
             ("9hhh5", Optimise, Some(5)),
         ] {
-            let Step::Ask(ask) = next_step(&LIMITS, &history(script)) else { panic!("{script}") };
+            let Step::Ask(ask) = next_step(&LIMITS, &history(script), &[]) else {
+                panic!("{script}")
+            };
             assert_eq!((ask.mode, ask.parent), (mode, parent), "{script}");
         }
     }
@@ -248,41 +333,62 @@ mod tests {
     #[test]
     fn two_unsimulatable_in_a_row_add_the_notice() {
         for (script, notice) in [("u", false), ("uu", true), ("uuw", false), ("9uu", true)] {
-            let Step::Ask(ask) = next_step(&LIMITS, &history(script)) else { panic!("{script}") };
+            let Step::Ask(ask) = next_step(&LIMITS, &history(script), &[]) else {
+                panic!("{script}")
+            };
             assert_eq!(ask.subset_notice, notice, "{script}");
         }
     }
 
     #[test]
-    fn stops_when_the_attempts_are_spent() {
-        let limits = SearchLimits { attempts_max: 2 };
-        let step = next_step(&limits, &history("ww"));
-        assert_eq!(step, Step::Stop(StopReason::AttemptsSpent));
+    fn a_search_ends_with_its_reason() {
+        let limits = |attempts_max, plateau| SearchLimits { attempts_max, plateau, ..LIMITS };
+        for (limits, script, end) in [
+            (limits(2, None), "ww", Some(SearchEnd::AttemptsSpent)),
+            (limits(9, Some(3)), "ww", None),
+            (limits(9, Some(3)), "www", Some(SearchEnd::Plateau)),
+            (limits(9, Some(3)), "9ww", None),
+            (limits(9, Some(3)), "9w9w", Some(SearchEnd::Plateau)),
+            (limits(9, Some(3)), "9w8ww", None),
+            (limits(3, Some(3)), "www", Some(SearchEnd::Plateau)),
+        ] {
+            let step = next_step(&limits, &history(script), &[]);
+            match end {
+                Some(end) => assert_eq!(step, Step::End(end), "{script}"),
+                None => assert!(matches!(step, Step::Ask(_)), "{script} {step:?}"),
+            }
+        }
     }
 
     #[test]
-    fn the_task_with_the_fewest_attempts_asks_next() {
-        let histories = ["9w", "w", "wu", ""].map(history);
-        let turn = |attempts_max, limits: [u32; 4]| {
-            let pairs = histories.iter().zip(limits);
-            let searches: Vec<_> = pairs
-                .map(|(attempts, attempts_max)| Search {
-                    limits: SearchLimits { attempts_max },
-                    attempts,
-                })
-                .collect();
-            match next_turn(attempts_max, &searches) {
-                Turn::Ask { task, ask } => Some((task, ask.seq)),
-                Turn::Stop(reason) => {
-                    assert_eq!(reason, StopReason::AttemptsSpent);
-                    None
-                }
-            }
-        };
-        assert_eq!(turn(9, [9, 9, 9, 9]), Some((3, 1)));
-        assert_eq!(turn(9, [9, 9, 9, 0]), Some((1, 2)));
-        assert_eq!(turn(9, [9, 1, 9, 0]), Some((0, 3)));
-        assert_eq!(turn(9, [2, 1, 2, 0]), None);
-        assert_eq!(turn(5, [9, 9, 9, 9]), None);
+    fn a_kernel_at_the_floor_ends_the_search() {
+        for (share, ends) in [(0.94, false), (0.95, true), (1.2, true)] {
+            let mut attempts = history("9");
+            attempts[0].report.as_mut().unwrap().score = measured(share);
+            let step = next_step(&LIMITS, &attempts, &[]);
+            assert_eq!(step == Step::End(SearchEnd::SpeedOfLight), ends, "{share}");
+        }
+    }
+
+    #[test]
+    fn attempts_under_way_are_counted_and_not_asked_for_twice() {
+        let limits = SearchLimits { attempts_max: 9, plateau: None, in_flight_max: 3 };
+        let under_way = |seq, mode, parent| Ask { seq, mode, parent, subset_notice: false };
+        let repair = |seq| under_way(seq, Mode::Repair, Some(2));
+        for (limits, script, in_flight, wanted) in [
+            (limits, "9w", vec![], Some((3, Mode::Repair, Some(2)))),
+            (limits, "9w", vec![repair(3)], Some((4, Mode::Optimise, Some(1)))),
+            (limits, "ww", vec![repair(3)], Some((4, Mode::First, None))),
+            (limits, "9w", vec![repair(3), repair(4), repair(5)], None),
+            (SearchLimits { attempts_max: 3, ..limits }, "9w", vec![repair(3)], None),
+        ] {
+            let step = next_step(&limits, &history(script), &in_flight);
+            let found = match step {
+                Step::Ask(ask) => Some((ask.seq, ask.mode, ask.parent)),
+                Step::Wait => None,
+                Step::End(end) => panic!("{end:?}"),
+            };
+            assert_eq!(found, wanted, "{script} {in_flight:?}");
+        }
     }
 }

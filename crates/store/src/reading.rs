@@ -1,7 +1,8 @@
 //! What is read back: the attempt in hand, the history of a search, numbers for people.
 
-use pipeline::attempt::{Attempt, Code, State, best};
+use pipeline::attempt::{Attempt, Code, Mode, State, best};
 use pipeline::digest::Digest;
+use pipeline::estimate::CallHistory;
 use pipeline::prompt::Prompt;
 use pipeline::report::Stage;
 use pipeline::verdict::Kind;
@@ -18,16 +19,25 @@ use crate::{
 };
 
 impl Store {
-    /// The attempt of a run that is not closed, with everything stored so far.
+    /// The oldest attempt of a run that is not closed, with everything stored so far.
     ///
     /// # Errors
     /// Those of reading.
     pub async fn attempt_in_hand(&self, run: &RunId) -> Result<Option<AttemptRow>> {
+        Ok(self.attempts_in_hand(run).await?.into_iter().next())
+    }
+
+    /// The attempts of a run that are not closed, oldest first, with everything stored so far.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn attempts_in_hand(&self, run: &RunId) -> Result<Vec<AttemptRow>> {
         let mut tx = self.read().await?;
-        match attempt::in_hand(&mut tx, run).await? {
-            Some(bare) => full_row(&mut tx, bare).await.map(Some),
-            None => Ok(None),
+        let mut rows = Vec::new();
+        for bare in attempt::in_hand(&mut tx, run).await? {
+            rows.push(full_row(&mut tx, bare).await?);
         }
+        Ok(rows)
     }
 
     /// The attempt with this id, with everything stored so far.
@@ -45,12 +55,39 @@ impl Store {
     pub async fn closed_attempts(&self, run: &RunId, task: &Digest) -> Result<Vec<Attempt>> {
         let mut tx = self.read().await?;
         let mut closed = Vec::new();
-        for bare in attempt::of_run(&mut tx, run).await? {
-            if bare.state == State::Closed && bare.task_hash == *task {
+        for bare in attempt::of_task(&mut tx, run, task).await? {
+            if bare.state == State::Closed {
                 closed.push(closed_attempt(&mut tx, bare).await?);
             }
         }
         Ok(closed)
+    }
+
+    /// A closed attempt, as the search policy wants it.
+    ///
+    /// # Errors
+    /// An unknown attempt, and one that is not closed.
+    pub async fn closed_attempt(&self, id: &AttemptId) -> Result<Attempt> {
+        let mut tx = self.read().await?;
+        let bare = attempt::get(&mut tx, id).await?;
+        closed_attempt(&mut tx, bare).await
+    }
+
+    /// How long the model's answers of a run were, oldest first: the mode, the tokens, and why the
+    /// answer ended.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn completions(&self, run: &RunId) -> Result<Vec<(Mode, u64, String)>> {
+        call::completions(&mut *self.read().await?, run).await
+    }
+
+    /// What the answered calls of a model were like, over all runs.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn call_history(&self, provider: &str, model: &str) -> Result<CallHistory> {
+        call::history(&mut *self.read().await?, provider, model).await
     }
 
     /// Everything about attempt `seq` of one task of a run, for people.

@@ -10,6 +10,7 @@ use crate::gpus::DeviceSetting;
 use crate::selftest::{PARTS, Part};
 
 mod claims;
+mod run;
 mod scaffold;
 mod simulate;
 
@@ -17,6 +18,7 @@ pub(crate) use claims::{
     AcceptArgs, DecideArgs, EffortArgs, ExportArgs, ExportFormat, RecheckArgs, ReproduceArgs,
     ReviewArgs, ReviewCommand,
 };
+pub(crate) use run::{BudgetArgs, ResumeArgs, RunArgs, StatusArgs};
 pub(crate) use scaffold::{TaskCommand, TaskNewArgs};
 pub(crate) use simulate::SimulateArgs;
 
@@ -97,11 +99,6 @@ fn selftest_help() -> String {
     )
 }
 
-/// Attempts that a run may be given.
-fn attempts() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=100_000)
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the whole loop on a built-in task with hand-written replies: no GPU, no key
@@ -130,7 +127,7 @@ pub(crate) enum Command {
     /// Judge the kernels that runs put into a folder, maybe from another machine
     Worker(WorkerArgs),
     /// List the runs, or show where one stands
-    Status(SelectArgs),
+    Status(StatusArgs),
     /// Show everything about one attempt, or the attempts of a run
     Show(ShowArgs),
     /// Print a run's report in Markdown (with --json: as JSON)
@@ -204,56 +201,6 @@ pub(crate) struct DoctorArgs {
     pub(crate) model: Option<String>,
 }
 
-/// What a run may spend.
-#[derive(Debug, Args)]
-pub(crate) struct BudgetArgs {
-    /// How many attempts may be made at all tasks together [default: 10 for each task]
-    /// (a new run also reads WARPWRIGHT_ATTEMPTS, _TOKENS, _DOLLARS and _HOURS)
-    #[arg(long, value_name = "N", value_parser = attempts())]
-    pub(crate) attempts: Option<u32>,
-    /// How many input and output tokens may be used
-    #[arg(long, value_name = "N")]
-    pub(crate) tokens: Option<u64>,
-    /// How many dollars may be spent; needs the price of every model
-    #[arg(long, value_name = "USD")]
-    pub(crate) dollars: Option<f64>,
-    /// How many hours the run may take, from now on
-    #[arg(long, value_name = "H")]
-    pub(crate) hours: Option<f64>,
-    /// When the run stops: the next 07:30 by this machine's clock, or a full date and time
-    #[arg(long, value_name = "TIME")]
-    pub(crate) until: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    /// Built-in tasks or task folders, `all` for every built-in one, or one run.toml
-    #[arg(required = true, value_name = "TASK")]
-    pub(crate) tasks: Vec<String>,
-    /// A model of the settings file, or openai:MODEL, command:PROGRAM, mailbox:DIR, replay:FILE;
-    /// give it again for models that attempts take in turn
-    #[arg(long = "model", value_name = "MODEL", env = environment::MODEL)]
-    pub(crate) models: Vec<String>,
-    #[command(flatten)]
-    pub(crate) budget: BudgetArgs,
-    /// Who judges the kernels: `local`, or `folder:DIR` for a `worker --folder DIR`, maybe on
-    /// another machine [default: local]
-    #[arg(long, value_name = "WHO", env = environment::EVALUATOR)]
-    pub(crate) evaluator: Option<String>,
-    /// How many minutes a mailbox waits for one answer [default: for ever]
-    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) mailbox_deadline: Option<u32>,
-    /// A folder with prompt files that replaces the built-in ones
-    #[arg(long, value_name = "DIR")]
-    pub(crate) prompts: Option<PathBuf>,
-    /// Treat a replayed reply that was recorded for another prompt as an error
-    #[arg(long)]
-    pub(crate) strict_replay: bool,
-    /// 64 hexadecimal digits from which all inputs are drawn [default: fresh random ones]
-    #[arg(long, value_name = "HEX")]
-    pub(crate) seed: Option<String>,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct EvaluateArgs {
     /// A built-in task's name, or a task folder
@@ -285,24 +232,6 @@ pub(crate) struct WorkerArgs {
     /// End after so many seconds; the job in hand is left for the next worker
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) deadline: Option<u32>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ResumeArgs {
-    /// The run: an id, the start of one, or @last
-    #[arg(default_value = "@last")]
-    pub(crate) run: String,
-    #[command(flatten)]
-    pub(crate) budget: BudgetArgs,
-    /// Go on with another model; give it again for models that attempts take in turn
-    #[arg(long = "model", value_name = "MODEL")]
-    pub(crate) models: Vec<String>,
-    /// Go on with another evaluator: `local` or `folder:DIR`
-    #[arg(long, value_name = "WHO")]
-    pub(crate) evaluator: Option<String>,
-    /// Take replayed replies that were recorded for another prompt
-    #[arg(long)]
-    pub(crate) allow_drift: bool,
 }
 
 #[derive(Debug, Args)]

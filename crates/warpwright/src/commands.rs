@@ -4,6 +4,7 @@ mod accept;
 mod doctor;
 pub(crate) mod drive;
 mod ending;
+mod estimate;
 mod evaluate;
 mod export;
 pub(crate) mod hardware;
@@ -21,6 +22,7 @@ mod simulate;
 pub(crate) mod status;
 mod tasks;
 mod toolchains;
+mod why;
 mod worker;
 
 use crate::cli::{
@@ -49,7 +51,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Recheck(args) => recheck::perform(&places, &args).await,
         Command::Review(args) => review::perform(&places, &args).await,
         Command::Worker(args) => worker::perform(&places, &args).await,
-        Command::Status(args) => status::perform(&places, args.selector.as_deref()).await,
+        Command::Status(args) => status::perform(&places, &args).await,
         Command::Show(args) => show::perform(&places, &args, cli.json).await,
         Command::Report(args) => report::perform(&places, args.selector.as_deref(), cli.json).await,
         Command::Ledger(LedgerCommand::Verify(args)) => {

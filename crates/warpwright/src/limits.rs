@@ -50,3 +50,11 @@ pub(crate) const PYTHON_DEADLINE_MS: u64 = 20_000;
 pub(crate) const PROFILER_OUTPUT_BYTES_MAX: usize = 16 << 20;
 /// Longest hardware sheet that is read, in bytes.
 pub(crate) const SHEET_BYTES_MAX: u64 = 64 << 10;
+/// Newest runs on one device in which a new run looks for kernels to start from.
+pub(crate) const RUNS_SEARCHED_MAX: usize = 50;
+/// Attempts of one run that are under way at once.
+pub(crate) const IN_FLIGHT_MAX: usize = 64;
+/// The same of one task, as far as a person may ask for it.
+pub(crate) const IN_FLIGHT_PER_TASK_MAX: u32 = 64;
+/// Calls that one model may have open, as far as a person may ask for it.
+pub(crate) const CALLS_AT_ONCE_MAX: u32 = 1_024;

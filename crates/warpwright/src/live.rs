@@ -75,7 +75,8 @@ impl Fact {
             Progress::Retrying { task, seq, wait_ms, .. } => {
                 step(task, seq, Step::Retrying { wait_ms })
             }
-            Progress::Unnoted { .. } => None,
+            Progress::Resting { .. } | Progress::Back { .. } => None,
+            Progress::SearchEnded { .. } | Progress::Unnoted { .. } => None,
         }
     }
 

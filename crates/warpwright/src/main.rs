@@ -13,6 +13,7 @@ mod embedded;
 mod environment;
 mod gpus;
 mod handed;
+mod known;
 mod limits;
 mod live;
 mod outcome;

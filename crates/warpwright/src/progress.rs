@@ -97,6 +97,17 @@ fn plain_line(progress: &Progress<'_>, many: bool) -> Option<String> {
             let seconds = wait_ms as f64 / 1e3;
             format!("{}#{seq} asking again in {seconds:.1} s: {why}", prefix(task))
         }
+        Progress::Resting { model, why, wait_ms: Some(wait_ms) } => {
+            let seconds = wait_ms as f64 / 1e3;
+            format!("{model} is not asked for {seconds:.0} s: {why}")
+        }
+        Progress::Resting { model, why, wait_ms: None } => {
+            format!("{model} is not asked any more in this run: {why}")
+        }
+        Progress::Back { model } => format!("{model} answers again"),
+        Progress::SearchEnded { task, end } => {
+            format!("{}search ended: {}", prefix(task), end.describe())
+        }
         Progress::Unnoted { why } => {
             terminal::note(&format!("the run broke, and the ledger could not note it: {why}"));
             return None;

@@ -11,6 +11,7 @@ pub(crate) mod openai;
 pub(crate) mod price;
 pub(crate) mod reference;
 pub(crate) mod run_file;
+pub(crate) mod search;
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,7 @@ use crate::outcome::bad_input;
 use crate::settings::file::FileSettings;
 use crate::settings::model::ModelSetting;
 use crate::settings::run_file::{OperatorSection, RunFile};
+use crate::settings::search::SearchSetting;
 use crate::wiring::{LoadedTask, load_task};
 use crate::{confinement, embedded, environment, terminal};
 
@@ -46,6 +48,9 @@ pub(crate) struct RunSettings {
     /// In the order of the run's tasks.
     pub(crate) operators: Vec<OperatorSetting>,
     pub(crate) budget: Budget,
+    /// Runs of older versions went one by one.
+    #[serde(default)]
+    pub(crate) search: SearchSetting,
     /// The prompt files that replace the built-in ones.
     pub(crate) prompts: Option<PathBuf>,
     pub(crate) evaluator: EvaluatorSetting,
@@ -167,6 +172,7 @@ impl RunSettings {
             models: vec![model],
             operators: vec![OperatorSetting::named(task)],
             budget: Budget::of_attempts(attempts_max),
+            search: SearchSetting::default(),
             prompts: None,
             evaluator: EvaluatorSetting::Local,
             device,
@@ -217,6 +223,23 @@ pub(crate) struct ResolvedRun {
     pub(crate) tasks: Vec<LoadedTask>,
 }
 
+impl ResolvedRun {
+    /// Leaves the `count` tasks with the greatest weights, the first of equal ones, with one attempt
+    /// each.
+    pub(crate) fn keep_weightiest(&mut self, count: usize) {
+        let operators = std::mem::take(&mut self.settings.operators);
+        let mut pairs: Vec<_> =
+            operators.into_iter().zip(std::mem::take(&mut self.tasks)).collect();
+        pairs.sort_by(|(one, _), (other, _)| other.weight.total_cmp(&one.weight));
+        pairs.truncate(count);
+        for (mut operator, task) in pairs {
+            operator.attempts_max = Some(1);
+            self.settings.operators.push(operator);
+            self.tasks.push(task);
+        }
+    }
+}
+
 /// Resolves what `run` was asked for.
 pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<ResolvedRun> {
     let (file, sections) = operator_sections(args)?;
@@ -236,15 +259,20 @@ pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<Res
     refuse_repeated(&tasks)?;
     let prompts = args.prompts.clone().or(file.prompts);
     let evaluator = args.evaluator.as_ref().or(file.evaluator.as_ref());
+    let models = models(places, args, file.models.as_ref().map(file::OneOrMany::names))?;
+    let layers = [file.search, places.file.search.clone()];
+    let search = SearchSetting::resolve(args.search, &layers, &models)?;
     let settings = RunSettings {
-        models: models(places, args, file.models.as_ref().map(file::OneOrMany::names))?,
+        models,
         operators,
         budget,
+        search,
         prompts: prompts.map(std::path::absolute).transpose()?,
         evaluator: evaluator_setting(evaluator.or(places.file.judge.evaluator.as_ref()))?,
         device: places.device.clone(),
     };
     settings.check_prices()?;
+    search::check_modes(&settings.models)?;
     Ok(ResolvedRun { settings, tasks })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agent::{Engine, Here, InFlight, Interrupt, Operator, Progress};
+use agent::{Engine, Here, InFlight, Interrupt, Known, Models, Operator, Pools, Progress};
 use anyhow::Context;
 use device::toolchain::{self, Toolchain};
 use fleet::FolderEvaluator;
@@ -22,9 +22,10 @@ use rustix::process::{Signal, getpid, kill_process};
 use store::{RunId, Store};
 
 use crate::gpus::{self, DeviceSetting};
-use crate::limits::{PROMPT_FILE_BYTES_MAX, TASK_FILE_BYTES_MAX, TASK_FILES_MAX};
+use crate::limits::{IN_FLIGHT_MAX, PROMPT_FILE_BYTES_MAX, TASK_FILE_BYTES_MAX, TASK_FILES_MAX};
 use crate::outcome::bad_input;
 use crate::settings::model::ModelSetting;
+use crate::settings::search::SearchSetting;
 use crate::settings::{EvaluatorSetting, OperatorSetting, Places, RunSettings};
 use crate::{confinement, embedded, environment, privacy, providers, terminal};
 
@@ -307,6 +308,8 @@ pub(crate) struct Parts {
     pub(crate) judge: Judge,
     pub(crate) templates: Templates,
     pub(crate) seed: RunSeed,
+    /// What each task starts from, in their order; may be shorter.
+    pub(crate) known: Vec<Option<Known>>,
 }
 
 /// Puts the engine together.
@@ -316,14 +319,20 @@ pub(crate) fn engine(
     observer: impl Fn(Progress<'_>) + Send + Sync + 'static,
 ) -> anyhow::Result<Engine<Model>> {
     let judge = Arc::new(parts.judge);
-    let pairs = settings.operators.iter().zip(parts.tasks);
+    let pools = pools(settings, &judge);
+    let uses = settings.models.iter().map(|model| model.uses().model_use());
+    let models = parts.models.into_iter().zip(uses).collect();
+    let known = parts.known.into_iter().chain(std::iter::repeat(None));
+    let pairs = settings.operators.iter().zip(parts.tasks).zip(known);
     Ok(Engine {
         store: parts.store,
-        models: parts.models,
+        models: Models::new(models, settings.search.order()),
         evaluator: evaluator(&settings.evaluator, &judge)?,
         judge,
         templates: parts.templates,
-        operators: pairs.map(|(setting, loaded)| operator(setting, loaded)).collect(),
+        operators: pairs
+            .map(|((it, loaded), known)| operator(it, loaded, settings.search, known))
+            .collect(),
         budget: settings.budget,
         promotes: agent::Promotes::Replacing,
         seed: parts.seed,
@@ -332,7 +341,19 @@ pub(crate) fn engine(
         tells_bookings: false,
         here: Here::default(),
         in_flight: InFlight::default(),
+        pools,
     })
+}
+
+/// As much at once as this machine can do; a card has few jobs waiting, another machine many.
+fn pools(settings: &RunSettings, judge: &Judge) -> Pools {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let judging = match (&settings.evaluator, &judge.config().gpus) {
+        (EvaluatorSetting::Folder(_), _) => IN_FLIGHT_MAX,
+        (EvaluatorSetting::Local, Some(gpus)) => 2 * gpus.sheets.len(),
+        (EvaluatorSetting::Local, None) => cores,
+    };
+    Pools::new(cores, judging, IN_FLIGHT_MAX)
 }
 
 fn evaluator(setting: &EvaluatorSetting, judge: &Arc<Judge>) -> anyhow::Result<Arc<dyn Evaluator>> {
@@ -352,14 +373,21 @@ fn evaluator(setting: &EvaluatorSetting, judge: &Arc<Judge>) -> anyhow::Result<A
 }
 
 /// A task as this run admits it: with the classes that its operator names, if it names some.
-fn operator(setting: &OperatorSetting, loaded: LoadedTask) -> Operator {
+fn operator(
+    setting: &OperatorSetting,
+    loaded: LoadedTask,
+    search: SearchSetting,
+    known: Option<Known>,
+) -> Operator {
     let LoadedTask { mut task, files } = loaded;
     if !setting.classes.is_empty() {
         task.spec.classes.retain(|class| setting.classes.contains(class));
     }
     let attempts_max = setting.attempts_max.unwrap_or(u32::MAX);
-    let limits = SearchLimits { attempts_max };
-    Operator { task: Arc::new(task), files: Arc::new(files), limits }
+    let SearchSetting { in_flight, plateau, .. } = search;
+    let limits = SearchLimits { attempts_max, plateau, in_flight_max: in_flight };
+    let weight = setting.weight;
+    Operator { task: Arc::new(task), files: Arc::new(files), limits, weight, known }
 }
 
 /// The run's secret seed, as it is stored: 64 hexadecimal digits in JSON.

@@ -13,7 +13,10 @@ use pipeline::task::Task;
 use pipeline::template::Templates;
 use store::{Boundary, NewRun, NewTask, RunId, RunKind, RunSummary, Store};
 
-use crate::{AgentError, Engine, Here, InFlight, Interrupt, Operator, Progress, Promotes, RunEnd};
+use crate::{
+    AgentError, Engine, Here, InFlight, Interrupt, ModelOrder, ModelUse, Models, Operator, Pools,
+    Progress, Promotes, RunEnd,
+};
 
 /// A reply that is closed as malformed, without compiler or child.
 pub(super) const NO_FENCE: &str = "I would rather not.";
@@ -68,18 +71,21 @@ impl World {
             baselines: judge::BaselineConfig::default(),
             confinement: judge::ConfinementConfig::default(),
         }));
+        let model_use = ModelUse { calls_at_once: 16, modes: Vec::new() };
         let prompts = read_files("prompts", false).into_iter();
         let texts = prompts.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap()));
         Engine {
             store,
-            models: vec![llm],
+            models: Models::new(vec![(llm, model_use)], ModelOrder::Turns),
             evaluator: judge.clone(),
             judge,
             templates: Templates::new(texts.collect()).unwrap(),
             operators: vec![Operator {
                 task: self.task.clone(),
                 files: Arc::default(),
-                limits: SearchLimits { attempts_max: 2 },
+                limits: SearchLimits::of_attempts(2),
+                weight: 1.0,
+                known: None,
             }],
             budget: Budget::of_attempts(2),
             promotes: Promotes::Nobody,
@@ -89,6 +95,7 @@ impl World {
             tells_bookings: true,
             here: Here::default(),
             in_flight: InFlight::default(),
+            pools: Pools::new(2, 2, 64),
         }
     }
 
@@ -103,7 +110,7 @@ impl World {
                 std::panic::panic_any("killed");
             }
         }));
-        let (engine, run) = (self.engine(store, llm), self.run.clone());
+        let (engine, run) = (Arc::new(self.engine(store, llm)), self.run.clone());
         tokio::spawn(async move { engine.run(&run).await }).await.ok()
     }
 

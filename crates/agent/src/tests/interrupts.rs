@@ -22,7 +22,7 @@ async fn a_second_request_ends_a_wait_that_would_never_end() {
         silent.stuck_on_submit = stuck_on_submit;
         let engine = world.engine(world.store().await, silent);
         let (interrupt, run) = (engine.interrupt.clone(), world.run.clone());
-        let driven = tokio::spawn(async move { engine.run(&run).await });
+        let driven = tokio::spawn(async move { std::sync::Arc::new(engine).run(&run).await });
         until(|| world.server.charged_calls() == 1).await;
         interrupt.request();
         let polls = world.server.polls();
@@ -73,7 +73,7 @@ async fn the_first_request_stops_after_the_step_in_hand() {
                 interrupt.request();
             }
         });
-        assert_eq!(engine.run(&world.run).await.unwrap(), RunEnd::Interrupted);
+        assert_eq!(std::sync::Arc::new(engine).run(&world.run).await.unwrap(), RunEnd::Interrupted);
         let in_hand = world.store().await.attempt_in_hand(&world.run).await.unwrap().unwrap();
         assert_eq!(in_hand.state, stopped_at, "{asked_at:?}");
         assert_eq!(world.summary().await.bookings.lost.calls, 0);
@@ -97,9 +97,10 @@ async fn the_first_error_is_kept_when_the_ledger_breaks_as_well() {
         }
         Progress::Unnoted { why } => sink.lock().unwrap().push(why.to_owned()),
         Progress::Reached { .. } | Progress::Booked { .. } => {}
-        Progress::Elsewhere { .. } | Progress::Retrying { .. } => {}
+        Progress::Elsewhere { .. } | Progress::Resting { .. } | Progress::Back { .. } => {}
+        Progress::SearchEnded { .. } | Progress::Retrying { .. } => {}
     });
-    let error = engine.run(&world.run).await.unwrap_err();
+    let error = std::sync::Arc::new(engine).run(&world.run).await.unwrap_err();
     assert!(matches!(error, AgentError::Judge(_)), "{error}");
     assert_eq!(unnoted.lock().unwrap().len(), 1);
 }

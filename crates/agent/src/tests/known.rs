@@ -123,7 +123,7 @@ async fn second_verdict(
     };
     engine.judge = std::sync::Arc::new(judge::Judge::new(config));
     // An unknown program needs the compiler, which is absent here.
-    engine.run(&world.run).await.ok()?;
+    std::sync::Arc::new(engine).run(&world.run).await.ok()?;
     let judged = store
         .attempt_detail(&world.run, &world.task.hash, 2)
         .await

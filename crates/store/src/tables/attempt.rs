@@ -150,20 +150,31 @@ pub(crate) async fn of_run(connection: &mut SqliteConnection, run: &RunId) -> Re
     stored.into_iter().map(Stored::bare).collect()
 }
 
-/// The oldest attempt of a run that is not closed.
-pub(crate) async fn in_hand(
+/// The attempts of a run at one task, by their seq.
+pub(crate) async fn of_task(
     connection: &mut SqliteConnection,
     run: &RunId,
-) -> Result<Option<Bare>> {
+    task: &Digest,
+) -> Result<Vec<Bare>> {
     let query = format!(
-        "{SELECT} WHERE attempt.run_id = $1 AND attempt.state <> 'closed'
-         ORDER BY attempt.rowid LIMIT 1"
+        "{SELECT} WHERE attempt.run_id = $1 AND attempt.task_hash = $2 ORDER BY attempt.seq"
     );
-    let stored: Option<Stored> = sqlx::query_as(sqlx::AssertSqlSafe(query))
+    let stored: Vec<Stored> = sqlx::query_as(sqlx::AssertSqlSafe(query))
         .bind(run.as_str())
-        .fetch_optional(connection)
+        .bind(task.as_str())
+        .fetch_all(connection)
         .await?;
-    stored.map(Stored::bare).transpose()
+    stored.into_iter().map(Stored::bare).collect()
+}
+
+/// The attempts of a run that are not closed, oldest first.
+pub(crate) async fn in_hand(connection: &mut SqliteConnection, run: &RunId) -> Result<Vec<Bare>> {
+    let query = format!(
+        "{SELECT} WHERE attempt.run_id = $1 AND attempt.state <> 'closed' ORDER BY attempt.rowid"
+    );
+    let stored: Vec<Stored> =
+        sqlx::query_as(sqlx::AssertSqlSafe(query)).bind(run.as_str()).fetch_all(connection).await?;
+    stored.into_iter().map(Stored::bare).collect()
 }
 
 /// Id of the attempt with this number.

@@ -1,6 +1,5 @@
 //! The end of a run on GPUs: its best kernels get a number beside a baseline.
 
-use agent::Interrupt;
 use judge::{Judge, JudgeError};
 use pipeline::comparison::Confidence;
 use store::{AttemptId, Purpose, RunId, Store};
@@ -16,7 +15,7 @@ pub(crate) async fn measure_best(
     store: &Store,
     judge: &Judge,
     run: &RunId,
-    interrupt: &Interrupt,
+    pace: &Pace,
 ) -> anyhow::Result<()> {
     if judge.config().gpus.is_none() {
         return Ok(());
@@ -25,7 +24,7 @@ pub(crate) async fn measure_best(
         let Some(seq) = selector::best_of_run(store, run, &task).await? else { continue };
         let attempt = store.attempt_detail(run, &task.hash, seq).await?.attempt;
         let known = in_words(store, &attempt.id).await?;
-        if known.is_some() || interrupt.was_requested() {
+        if known.is_some() || pace.interrupt.was_requested() {
             continue;
         }
         let subject = Subject::of_attempt(store, judge, &attempt).await?;
@@ -33,8 +32,7 @@ pub(crate) async fn measure_best(
         let aim =
             Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses: &[], against: None };
         let effort = Effort { rounds_max: 1, confidence: Confidence::default() };
-        let pace = Pace { interrupt: interrupt.clone(), deadline: None };
-        let why = match take(store, judge, &subject, aim, effort, &pace).await {
+        let why = match take(store, judge, &subject, aim, effort, pace).await {
             Ok((_, Carried::Ended(conclusion, _))) if conclusion.measurement().is_some() => {
                 continue;
             }

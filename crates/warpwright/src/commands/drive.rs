@@ -1,28 +1,34 @@
 //! `demo`, `run` and `resume`: everything that drives the loop.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use agent::{AgentError, Interrupt, RunEnd};
+use agent::{Interrupt, RunEnd};
 use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use llm::Model;
+use pipeline::closing::search_deadline_us;
 use pipeline::report::Score;
 use pipeline::task::Task;
 use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock, RunRow, RunState, Store};
 
+use crate::claims::carry::Pace;
 use crate::claims::{measured, words};
 use crate::cli::{ResumeArgs, RunArgs};
-use crate::commands::ending;
+use crate::commands::{ending, estimate};
 use crate::live::Live;
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::{Exit, Outcome, bad_input};
 use crate::progress::Watch;
 use crate::settings::model::ModelSetting;
 use crate::settings::{self, EvaluatorSetting, Places, ResolvedRun, RunSettings};
 use crate::signals::StopSignals;
 use crate::wiring::{self, Parts};
-use crate::{admission, embedded, gpus, progress, terminal};
+use crate::{admission, embedded, gpus, known, progress, terminal};
 
 /// Attempts of the demo: as many as its transcript holds.
 const DEMO_ATTEMPTS: u32 = 6;
+
+/// Tasks of a rehearsal.
+const REHEARSED_TASKS: usize = 3;
 
 /// Runs the demo.
 pub(crate) async fn demo(places: &Places) -> anyhow::Result<Outcome> {
@@ -37,7 +43,7 @@ pub(crate) async fn demo(places: &Places) -> anyhow::Result<Outcome> {
     let device = places.device.clone();
     let settings =
         RunSettings::simple(embedded::DEMO_TASK, ModelSetting::Demo, DEMO_ATTEMPTS, device);
-    start(places, ResolvedRun { settings, tasks }, None).await
+    start(places, ResolvedRun { settings, tasks }, None, true).await
 }
 
 /// Starts a run.
@@ -50,15 +56,42 @@ pub(crate) async fn run(places: &Places, args: &RunArgs) -> anyhow::Result<Outco
             operator.task
         ));
     }
-    start(places, resolved, args.seed.as_deref()).await
+    if args.dry_run {
+        return estimate::perform(places, &resolved).await;
+    }
+    if args.rehearse {
+        return rehearse(places, args, &resolved).await;
+    }
+    start(places, resolved, args.seed.as_deref(), args.fresh).await
+}
+
+/// One attempt at each of the weightiest tasks, then the estimate for all from what it took.
+async fn rehearse(
+    places: &Places,
+    args: &RunArgs,
+    resolved: &ResolvedRun,
+) -> anyhow::Result<Outcome> {
+    let mut short = settings::resolve_run(places, args)?;
+    short.keep_weightiest(REHEARSED_TASKS);
+    let rehearsed = start(places, short, args.seed.as_deref(), true).await?;
+    if rehearsed.exit != Exit::Done {
+        return Ok(rehearsed);
+    }
+    estimate::perform(places, resolved).await
 }
 
 pub(crate) async fn start(
     places: &Places,
     resolved: ResolvedRun,
     seed: Option<&str>,
+    fresh: bool,
 ) -> anyhow::Result<Outcome> {
-    let begun = begin(places, resolved, wiring::models, seed).await?;
+    let mut begun = begin(places, resolved, wiring::models, seed).await?;
+    // Recorded replies answer what was asked when they were recorded, and a person knows.
+    if !fresh && begun.settings.run_kind() == RunKind::Auto {
+        let Parts { store, tasks, judge, .. } = &begun.parts;
+        begun.parts.known = known::of_ledger(store, tasks, &judge.config().device.model).await?;
+    }
     drive(places, begun).await
 }
 
@@ -114,7 +147,7 @@ pub(crate) async fn begin(
         })
         .await?;
     let lock = store.lock_run(&run)?;
-    let parts = Parts { store, tasks, models, judge, templates, seed };
+    let parts = Parts { store, tasks, models, judge, templates, seed, known: Vec::new() };
     Ok(Begun { run, settings, parts, lock })
 }
 
@@ -154,7 +187,7 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
         ));
     }
     store.reopen_run(&run, &settings.to_json()?).await?;
-    let parts = Parts { store, tasks, models, judge, templates, seed };
+    let parts = Parts { store, tasks, models, judge, templates, seed, known: Vec::new() };
     drive(places, Begun { run, settings, parts, lock }).await
 }
 
@@ -178,6 +211,7 @@ fn resumed_settings(
         )));
     }
     settings::budget::change(&mut settings.budget, &args.budget)?;
+    settings.search.change(args.search)?;
     if let Some(device) = &places.asked_device {
         settings.device = device.clone();
     }
@@ -196,6 +230,7 @@ fn resumed_settings(
         }
     }
     settings.check_prices()?;
+    settings::search::check_modes(&settings.models)?;
     Ok(settings)
 }
 
@@ -248,17 +283,32 @@ async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outcome> {
     let printer = progress::printer(&settings, watch.as_ref());
     let mut engine = wiring::engine(parts, &settings, printer)?;
     engine.tells_bookings = watch.is_some();
+    let deadline_us = engine.budget.deadline_us;
+    if measures_at_the_end(&settings) && engine.judge.config().gpus.is_some() {
+        let (now_us, tasks) = (store.now_us(), engine.operators.len());
+        engine.budget.deadline_us =
+            deadline_us.map(|end_us| search_deadline_us(end_us, now_us, tasks));
+    }
     let interrupts = listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
-    let (judge, interrupt) = (Arc::clone(&engine.judge), engine.interrupt.clone());
-    let end = engine.run(&run).await;
+    let judge = Arc::clone(&engine.judge);
+    let end = Arc::new(engine).run(&run).await;
     drop(watch);
-    if measures(&settings, &end) {
-        let measured = measured::measure_best(&store, &judge, &run, &interrupt).await;
-        if let Err(error) = measured {
+    interrupts.abort();
+    if measures_at_the_end(&settings) && matches!(end, Ok(RunEnd::Finished(_))) {
+        // The search's own time may be over; a person's wish to stop counts anew.
+        let left_us = deadline_us.map(|end_us| end_us - store.now_us());
+        let pace = Pace {
+            interrupt: Interrupt::patient(),
+            deadline: left_us.map(|left_us| {
+                Instant::now() + Duration::from_micros(u64::try_from(left_us).unwrap_or(0))
+            }),
+        };
+        let stops = listen(pace.interrupt.clone(), [STOPPING_MEASUREMENT; 2])?;
+        if let Err(error) = measured::measure_best(&store, &judge, &run, &pace).await {
             terminal::note(&format!("the best kernels were not measured: {error:#}"));
         }
+        stops.abort();
     }
-    interrupts.abort();
     let ended = match end {
         Ok(end) => ending::print(places, &store, &run, &end).await,
         Err(error) => Err(error.into()),
@@ -268,10 +318,9 @@ async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outcome> {
     ended
 }
 
-/// A run that came to an end by itself, judged here, ends with a look at its best kernels.
-fn measures(settings: &RunSettings, end: &Result<RunEnd, AgentError>) -> bool {
-    let local = settings.evaluator == EvaluatorSetting::Local;
-    local && settings.run_kind() != RunKind::Manual && matches!(end, Ok(RunEnd::Finished(_)))
+/// A run that is judged here ends with a look at its best kernels, once it came to an end by itself.
+fn measures_at_the_end(settings: &RunSettings) -> bool {
+    settings.evaluator == EvaluatorSetting::Local && settings.run_kind() != RunKind::Manual
 }
 
 /// Live lines, where a person watches; one kernel of a person needs none.
@@ -343,6 +392,7 @@ pub(crate) fn listen(
 
 const STOPPING: &str = "stopping after the step in hand (a question that was sent waits for its \
 reply); press Ctrl-C again to stop at once; `resume` goes on from there";
+const STOPPING_MEASUREMENT: &str = "stopping; what is not measured is measured by `accept`";
 const STOPPING_NOW: &str = "stopping at once; `resume` repeats the step in hand";
 
 /// One line about an attempt.

@@ -39,7 +39,8 @@ pub(crate) async fn print(
 
 pub(crate) fn outcome(end: &RunEnd) -> Outcome {
     match end {
-        RunEnd::Finished(StopReason::AttemptsSpent) | RunEnd::InputEnded => Outcome::done(),
+        RunEnd::Finished(StopReason::AttemptsSpent | StopReason::SearchesEnded)
+        | RunEnd::InputEnded => Outcome::done(),
         RunEnd::Finished(
             StopReason::TokensSpent | StopReason::DollarsSpent | StopReason::TimeSpent,
         ) => Outcome::ended(Exit::BudgetEnded, end.describe()),
@@ -190,6 +191,9 @@ fn next_command(summary: &RunSummary, end: &RunEnd, named: &str) -> (String, &'s
         RunEnd::Finished(StopReason::AttemptsSpent) | RunEnd::InputEnded => {
             let more = summary.closed + 10;
             (resume(&format!(" --attempts {more}")), "more attempts of this run")
+        }
+        RunEnd::Finished(StopReason::SearchesEnded) => {
+            (resume(" --plateau 0"), "until the attempts are spent")
         }
         RunEnd::Finished(StopReason::TokensSpent) => (resume(" --tokens N"), "with more tokens"),
         RunEnd::Finished(StopReason::DollarsSpent) => {

@@ -57,7 +57,7 @@ async fn one(places: &Places, args: &EvaluateArgs, path: &Path) -> anyhow::Resul
         places.device.clone(),
     );
     let resolved = ResolvedRun { settings, tasks: vec![loaded] };
-    drive::start(places, resolved, args.seed.as_deref()).await
+    drive::start(places, resolved, args.seed.as_deref(), true).await
 }
 
 fn open(path: &Path) -> anyhow::Result<Box<dyn Read + Send>> {

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use pipeline::budget::Budget;
+use pipeline::next_step::StopReason;
 use store::{Booking, RunRow, RunState, RunSummary, Store};
 
 use crate::claims::words;
+use crate::cli::StatusArgs;
+use crate::commands::why;
 use crate::limits::RUNS_LISTED_MAX;
 use crate::outcome::Outcome;
 use crate::settings::model::ModelSetting;
@@ -13,11 +16,12 @@ use crate::settings::{Places, RunSettings};
 use crate::{selector, terminal};
 
 /// Lists the runs, or shows one.
-pub(crate) async fn perform(places: &Places, selector: Option<&str>) -> anyhow::Result<Outcome> {
+pub(crate) async fn perform(places: &Places, args: &StatusArgs) -> anyhow::Result<Outcome> {
     let store = Store::open_read_only(&places.ledger).await?;
+    let selector = args.selector.as_deref();
     match selector {
-        None => list(&store).await,
-        Some(_) => {
+        None if !args.why => list(&store).await,
+        Some(_) | None => {
             let run = selector::resolve_run(&store, selector).await?;
             let summary = store.run_summary(&run).await?;
             show(&store, &summary);
@@ -26,7 +30,8 @@ pub(crate) async fn perform(places: &Places, selector: Option<&str>) -> anyhow::
                 terminal::line(&format!("claim     {}", words::of_row(claim)));
             }
             let claims: Vec<_> = claims.iter().map(words::as_json).collect();
-            Ok(with_numbers(Outcome::done(), &store, &summary).with("claims", claims))
+            let outcome = with_numbers(Outcome::done(), &store, &summary).with("claims", claims);
+            if args.why { why::show(&store, &summary.run, outcome).await } else { Ok(outcome) }
         }
     }
 }
@@ -161,7 +166,25 @@ fn show_money(store: &Store, summary: &RunSummary) {
     if let Ok(settings) = serde_json::from_str::<RunSettings>(&summary.run.settings_json) {
         let limits = limits_in_words(&settings.budget, bookings.total(), store.now_us());
         terminal::line(&format!("limits    {limits}"));
+        if let Some(rest) = unreachable(&settings.budget, bookings.total(), run_reason(summary)) {
+            terminal::line(&format!("rest      {rest}, too little for another call"));
+        }
     }
+}
+
+fn run_reason(summary: &RunSummary) -> &str {
+    summary.run.reason.as_deref().unwrap_or_default()
+}
+
+/// What is left of the limit that ended a run: no call fits into it.
+fn unreachable(budget: &Budget, used: Booking, reason: &str) -> Option<String> {
+    if reason == StopReason::TokensSpent.describe() {
+        return Some(format!("{} tokens", budget.tokens_max?.saturating_sub(used.tokens)));
+    }
+    if reason == StopReason::DollarsSpent.describe() {
+        return Some(format!("{} dollars", dollars(budget.nusd_max?.saturating_sub(used.nusd))));
+    }
+    None
 }
 
 /// Each limit with what of it is used.
@@ -206,6 +229,13 @@ fn with_numbers(outcome: Outcome, store: &Store, summary: &RunSummary) -> Outcom
         .with("reserved_nusd", bookings.reserved.nusd)
         .with("lost_nusd", bookings.lost.nusd)
         .with("unpriced_calls", bookings.unpriced_calls)
+        .with(
+            "calls",
+            serde_json::json!({
+                "settled": bookings.settled.calls, "reserved": bookings.reserved.calls,
+                "lost": bookings.lost.calls, "failed": bookings.failed.calls,
+            }),
+        )
 }
 
 /// Nano-dollars as dollars.

@@ -29,6 +29,8 @@ pub(crate) struct FileSettings {
     #[serde(default)]
     pub(crate) budget: BudgetSection,
     #[serde(default)]
+    pub(crate) search: SearchSection,
+    #[serde(default)]
     pub(crate) judge: JudgeSection,
     #[serde(default)]
     pub(crate) store: StoreSection,
@@ -59,6 +61,15 @@ pub(crate) struct BudgetSection {
     pub(crate) tokens: Option<u64>,
     pub(crate) dollars: Option<f64>,
     pub(crate) hours: Option<f64>,
+}
+
+/// How a run searches.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SearchSection {
+    pub(crate) in_flight: Option<u32>,
+    pub(crate) plateau: Option<u32>,
+    pub(crate) model_order: Option<String>,
 }
 
 /// Where and with what kernels are judged.
@@ -117,6 +128,8 @@ pub(crate) struct OpenAiSection {
     pub(crate) first_byte_timeout_s: Option<f64>,
     pub(crate) idle_timeout_s: Option<f64>,
     pub(crate) deadline_s: Option<f64>,
+    pub(crate) calls_at_once: Option<u32>,
+    pub(crate) modes: Option<Vec<String>>,
 }
 
 /// A program that answers on its standard output.
@@ -134,6 +147,8 @@ pub(crate) struct CommandSection {
     pub(crate) price: Option<toml::Value>,
     pub(crate) output_tokens_max: Option<u64>,
     pub(crate) deadline_s: Option<f64>,
+    pub(crate) calls_at_once: Option<u32>,
+    pub(crate) modes: Option<Vec<String>>,
 }
 
 /// A folder in which somebody answers.

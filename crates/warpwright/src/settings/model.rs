@@ -14,6 +14,7 @@ use crate::settings::file::{
 };
 use crate::settings::openai::OpenAiSetting;
 use crate::settings::price::price;
+use crate::settings::search::UseSetting;
 
 /// A model as it was resolved, stored with the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,6 +52,8 @@ pub(crate) struct CommandSetting {
     pub(crate) price: Price,
     pub(crate) output_tokens_max: u64,
     pub(crate) deadline_ms: u64,
+    #[serde(default = "UseSetting::one")]
+    pub(crate) uses: UseSetting,
 }
 
 /// The form of a prompt or reply.
@@ -127,6 +130,16 @@ impl ModelSetting {
         }
     }
 
+    /// What it is for.
+    pub(crate) fn uses(&self) -> UseSetting {
+        match self {
+            Self::Demo | Self::Candidate { .. } | Self::Lines => UseSetting::plain(),
+            Self::Replay { .. } | Self::Mailbox(_) => UseSetting::plain(),
+            Self::Openai(setting) => setting.uses.clone(),
+            Self::Command(setting) => setting.uses.clone(),
+        }
+    }
+
     /// The price that calls are booked at.
     pub(crate) fn price(&self) -> Price {
         match self {
@@ -167,6 +180,7 @@ impl CommandSetting {
             price: price(section.price.as_ref(), Price::Unknown)?,
             output_tokens_max: output_tokens_max(section.output_tokens_max)?,
             deadline_ms: millis("deadline_s", section.deadline_s, 1_800.0)?,
+            uses: UseSetting::of_program(section.calls_at_once, section.modes.as_ref())?,
             argv,
         })
     }

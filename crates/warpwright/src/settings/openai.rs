@@ -10,6 +10,7 @@ use crate::environment;
 use crate::settings::file::OpenAiSection;
 use crate::settings::model::{millis, output_tokens_max};
 use crate::settings::price::price;
+use crate::settings::search::UseSetting;
 
 /// Where OpenAI's own server is.
 pub(crate) const OPENAI_URL: &str = "https://api.openai.com/v1";
@@ -38,6 +39,8 @@ pub(crate) struct OpenAiSetting {
     pub(crate) first_byte_timeout_ms: u64,
     pub(crate) idle_timeout_ms: u64,
     pub(crate) deadline_ms: u64,
+    #[serde(default = "UseSetting::one")]
+    pub(crate) uses: UseSetting,
 }
 
 /// Where a key comes from.
@@ -98,6 +101,7 @@ impl OpenAiSetting {
             )?,
             idle_timeout_ms: millis("idle_timeout_s", section.idle_timeout_s, 600.0)?,
             deadline_ms: millis("deadline_s", Some(deadline_s), deadline_s)?,
+            uses: UseSetting::of_server(section.calls_at_once, section.modes.as_ref())?,
         })
     }
 }

@@ -1,6 +1,8 @@
 //! The one list of all settings: `init` writes it as a commented file, `docs/settings.md` is made
 //! from it, and a test holds it against what the parser takes.
 
+mod models;
+
 use crate::settings::file::FILE_NAME;
 
 /// A part of the settings file.
@@ -34,209 +36,29 @@ const fn setting(
     Setting { key, example, default, also, words }
 }
 
-const SECTIONS: &[Section] = &[
-    Section {
-        header: "",
-        about: "",
-        settings: &[
-            setting(
-                "default_model",
-                "\"gpt\"",
-                "none",
-                "`--model`, WARPWRIGHT_MODEL",
-                "The model, or a list of models that attempts take in turn, when `run` names none",
-            ),
-            setting(
-                "require_review",
-                "false",
-                "false",
-                "WARPWRIGHT_REQUIRE_REVIEW",
-                "Export and report a claim only after `review approve`",
-            ),
-        ],
-        active: true,
-    },
-    Section {
-        header: "model.gpt",
-        about: "An OpenAI-compatible server: OpenAI, OpenRouter, DeepSeek, vLLM, llama.cpp, ...",
-        settings: &[
-            setting("kind", "\"openai\"", "none", "", "What kind of model this section is about"),
-            setting("model", "\"gpt-5.2\"", "none", "", "The model's name at the server"),
-            setting(
-                "base_url",
-                "\"https://api.openai.com/v1\"",
-                "OpenAI",
-                "OPENAI_BASE_URL for `openai:MODEL`",
-                "Where the server is, /v1 included",
-            ),
-            setting(
-                "key_env",
-                "\"OPENAI_API_KEY\"",
-                "OPENAI_API_KEY for OpenAI, else no key",
-                "",
-                "The environment variable that holds the key",
-            ),
-            setting(
-                "price",
-                "{ input = 2.0, cached_input = 0.5, output = 8.0 }",
-                "unknown",
-                "",
-                "Dollars per million tokens, as your provider lists them (these are only an \
-                 example), \"free\", or \"subscription\" for a flat fee; a dollar limit needs it",
-            ),
-            setting(
-                "output_tokens_max",
-                "32000",
-                "32000",
-                "",
-                "The longest answer, reasoning included: asked for, and reserved before a call",
-            ),
-            setting(
-                "reasoning_effort",
-                "\"medium\"",
-                "the server's",
-                "",
-                "How long the model thinks, as the server names it",
-            ),
-        ],
-        active: true,
-    },
-    Section {
-        header: "model.gpt",
-        about: "more settings of an OpenAI-compatible server",
-        settings: &[
-            setting("key_file", "\"~/.keys/openai\"", "none", "", "A file that holds the key"),
-            setting(
-                "max_tokens_field",
-                "\"max_completion_tokens\"",
-                "max_completion_tokens",
-                "",
-                "The field that carries the output limit; older servers want max_tokens",
-            ),
-            setting("temperature", "1.0", "the server's", "", "Sampling temperature"),
-            setting("top_p", "1.0", "the server's", "", "Nucleus sampling"),
-            setting(
-                "stream",
-                "true",
-                "true",
-                "",
-                "Have the answer sent piece by piece, so that silence is noticed",
-            ),
-            setting(
-                "extra_body",
-                "{ service_tier = \"flex\" }",
-                "none",
-                "",
-                "More fields of the request, as the server documents them",
-            ),
-            setting(
-                "headers",
-                "{ \"X-Title\" = \"warpwright\" }",
-                "none",
-                "",
-                "More headers of the request",
-            ),
-            setting(
-                "header_env",
-                "{ \"api-key\" = \"AZURE_KEY\" }",
-                "none",
-                "",
-                "Headers whose values are secrets, each with the variable that holds it",
-            ),
-            setting("connect_timeout_s", "10", "10", "", "Longest wait for a connection"),
-            setting(
-                "first_byte_timeout_s",
-                "600",
-                "600; without stream deadline_s",
-                "",
-                "Longest wait until the answer begins",
-            ),
-            setting(
-                "idle_timeout_s",
-                "600",
-                "600",
-                "",
-                "Longest silence in the middle of an answer",
-            ),
-            setting("deadline_s", "1800", "1800", "", "Longest wait for one whole answer"),
-        ],
-        active: false,
-    },
-    Section {
-        header: "model.agent",
-        about: "Any program that reads the prompt on standard input and prints the reply",
-        settings: &[
-            setting("kind", "\"command\"", "none", "", "What kind of model this section is about"),
-            setting(
-                "command",
-                "[\"./answer.sh\", \"--quiet\"]",
-                "none",
-                "",
-                "The program and its arguments; no shell is involved",
-            ),
-            setting("model", "\"agent\"", "the program", "", "The name that is stored"),
-            setting(
-                "working_folder",
-                "\".\"",
-                "where warpwright was started",
-                "",
-                "Where the program runs",
-            ),
-            setting(
-                "environment",
-                "[\"ANTHROPIC_API_KEY\"]",
-                "none",
-                "",
-                "Variables that the program may see beside PATH, HOME and the language",
-            ),
-            setting("prompt_form", "\"text\"", "text", "", "What it reads: text or json"),
-            setting("reply_form", "\"text\"", "text", "", "What it prints: text or json"),
-            setting(
-                "price",
-                "\"subscription\"",
-                "unknown",
-                "",
-                "As for a server; with dollars, the program should report its usage",
-            ),
-            setting("output_tokens_max", "32000", "32000", "", "The longest answer to reserve for"),
-            setting("deadline_s", "1800", "1800", "", "Longest wait for one answer"),
-        ],
-        active: false,
-    },
-    Section {
-        header: "model.me",
-        about: "A folder in which a person or another program answers",
-        settings: &[
-            setting("kind", "\"mailbox\"", "none", "", "What kind of model this section is about"),
-            setting("folder", "\"mailbox\"", "none", "", "Where questions appear"),
-            setting("model", "\"mailbox\"", "mailbox", "", "The name that is stored"),
-            setting("output_tokens_max", "32000", "32000", "", "The longest answer to count with"),
-            setting(
-                "deadline_s",
-                "86400",
-                "no deadline",
-                "`--mailbox-deadline`",
-                "Longest wait for one answer",
-            ),
-        ],
-        active: false,
-    },
-    Section {
-        header: "model.recorded",
-        about: "A recorded transcript, replayed",
-        settings: &[
-            setting("kind", "\"replay\"", "none", "", "What kind of model this section is about"),
-            setting("file", "\"replies.jsonl\"", "none", "", "The transcript"),
-            setting(
-                "strict",
-                "false",
-                "false",
-                "`--strict-replay`",
-                "Treat a reply to another prompt as an error",
-            ),
-        ],
-        active: false,
-    },
+const FIRST: &[Section] = &[Section {
+    header: "",
+    about: "",
+    settings: &[
+        setting(
+            "default_model",
+            "\"gpt\"",
+            "none",
+            "`--model`, WARPWRIGHT_MODEL",
+            "The model, or a list of models that attempts take in turn, when `run` names none",
+        ),
+        setting(
+            "require_review",
+            "false",
+            "false",
+            "WARPWRIGHT_REQUIRE_REVIEW",
+            "Export and report a claim only after `review approve`",
+        ),
+    ],
+    active: true,
+}];
+
+const REST: &[Section] = &[
     Section {
         header: "budget",
         about: "What one run may spend; a limit is never crossed, also across a crash",
@@ -268,6 +90,34 @@ const SECTIONS: &[Section] = &[
                 "no limit",
                 "`--hours`, WARPWRIGHT_HOURS",
                 "Time from the start of the run",
+            ),
+        ],
+        active: false,
+    },
+    Section {
+        header: "search",
+        about: "How a run searches",
+        settings: &[
+            setting(
+                "in_flight",
+                "4",
+                "4; 1 with recorded replies",
+                "`--in-flight`",
+                "Attempts of one task at once; the next is asked before the others' ends are known",
+            ),
+            setting(
+                "plateau",
+                "16",
+                "16",
+                "`--plateau`",
+                "Attempts without an improvement after which a task is left; 0 for never",
+            ),
+            setting(
+                "model_order",
+                "\"turns\"",
+                "turns",
+                "",
+                "Which of several models an attempt asks: turns, or first for the first that answers",
             ),
         ],
         active: false,
@@ -330,6 +180,11 @@ const SECTIONS: &[Section] = &[
     },
 ];
 
+/// Every section, in the order of the file.
+fn sections() -> impl Iterator<Item = &'static Section> {
+    FIRST.iter().chain(models::MODELS).chain(REST)
+}
+
 /// A commented settings file: what most people set is active, the rest has comment marks.
 pub(crate) fn commented_file() -> String {
     let mut lines = vec![
@@ -338,7 +193,7 @@ pub(crate) fn commented_file() -> String {
         String::new(),
     ];
     let mut header = "";
-    for section in SECTIONS {
+    for section in sections() {
         let mark = if section.active { "" } else { "# " };
         if section.header != header {
             lines.push(String::new());
@@ -377,7 +232,7 @@ pub(crate) fn markdown() -> String {
             .to_owned(),
     ];
     let mut header = None;
-    for section in SECTIONS {
+    for section in sections() {
         if header != Some(section.header) {
             header = Some(section.header);
             let title = match section.header {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::limits::SETTINGS_BYTES_MAX;
 use crate::outcome::bad_input;
-use crate::settings::file::{BudgetSection, OneOrMany};
+use crate::settings::file::{BudgetSection, OneOrMany, SearchSection};
 use crate::terminal;
 use crate::wiring::read_text;
 
@@ -22,6 +22,8 @@ pub(crate) struct RunFile {
     pub(crate) evaluator: Option<String>,
     #[serde(default)]
     pub(crate) budget: BudgetSection,
+    #[serde(default)]
+    pub(crate) search: SearchSection,
     #[serde(rename = "operator")]
     pub(crate) operators: Vec<OperatorSection>,
 }

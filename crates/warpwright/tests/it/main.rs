@@ -19,6 +19,7 @@ mod jsonl;
 mod live;
 mod memory;
 mod models;
+mod night;
 mod persuasion;
 mod private_files;
 mod program;

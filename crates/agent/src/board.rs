@@ -1,0 +1,96 @@
+//! What is known of each task's search while a run is driven: what was tried, what is under way.
+//!
+//! It is read from the ledger once and then kept, since the ledger of a night holds thousands of
+//! attempts. The rules over it are in `pipeline::schedule`.
+
+use pipeline::attempt::Attempt;
+use pipeline::next_step::{Ask, SearchEnd};
+use pipeline::schedule::{Phase, Search, Turn, next_turn, standing};
+
+use crate::engine::Operator;
+
+/// One search for each operator, in their order.
+pub(crate) struct Board {
+    searches: Vec<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// By seq.
+    attempts: Vec<Attempt>,
+    in_flight: Vec<Ask>,
+    /// What ended it from outside.
+    ended: Option<SearchEnd>,
+    /// True once its end was told.
+    is_told: bool,
+}
+
+impl Board {
+    /// A board with the closed attempts of each task, by seq.
+    pub(crate) fn new(closed: Vec<Vec<Attempt>>) -> Self {
+        let known = |attempts| Known { attempts, ..Known::default() };
+        Self { searches: closed.into_iter().map(known).collect() }
+    }
+
+    /// Whose turn it is.
+    pub(crate) fn turn(&self, attempts_max: u32, operators: &[Operator]) -> Turn {
+        let searches: Vec<_> = self
+            .searches
+            .iter()
+            .zip(operators)
+            .map(|(known, operator)| known.search(operator))
+            .collect();
+        next_turn(attempts_max, &searches)
+    }
+
+    /// What was tried at a task.
+    pub(crate) fn attempts(&self, task: usize) -> &[Attempt] {
+        &self.searches[task].attempts
+    }
+
+    /// An attempt is under way.
+    pub(crate) fn begin(&mut self, task: usize, ask: Ask) {
+        self.searches[task].in_flight.push(ask);
+    }
+
+    /// An attempt is closed.
+    pub(crate) fn close(&mut self, task: usize, attempt: Attempt) {
+        let known = &mut self.searches[task];
+        known.in_flight.retain(|ask| ask.seq != attempt.seq);
+        let place = known.attempts.partition_point(|other| other.seq < attempt.seq);
+        known.attempts.insert(place, attempt);
+    }
+
+    /// An attempt is given up for now, and its task with it.
+    pub(crate) fn park(&mut self, task: usize, seq: u32, end: SearchEnd) {
+        let known = &mut self.searches[task];
+        known.in_flight.retain(|ask| ask.seq != seq);
+        known.ended = Some(end);
+    }
+
+    /// True where every task was given up for this reason.
+    pub(crate) fn all_ended(&self, end: SearchEnd) -> bool {
+        self.searches.iter().all(|known| known.ended == Some(end))
+    }
+
+    /// The end of a task's search, the first time that it is known.
+    pub(crate) fn new_end(&mut self, task: usize, operator: &Operator) -> Option<SearchEnd> {
+        let known = &mut self.searches[task];
+        match standing(&known.search(operator)).phase {
+            Phase::Ended(end) if !std::mem::replace(&mut known.is_told, true) => Some(end),
+            Phase::Ended(_) | Phase::Start | Phase::Search | Phase::Full => None,
+        }
+    }
+}
+
+impl Known {
+    fn search(&self, operator: &Operator) -> Search<'_> {
+        Search {
+            limits: operator.limits,
+            weight: operator.weight,
+            attempts: &self.attempts,
+            in_flight: &self.in_flight,
+            ended: self.ended,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Whether a model may be asked now: what its failures mean for the next call, as a pure rule.
+//!
+//! A call that failed is made again after a wait of its own. When nothing but failures comes back,
+//! the breaker opens: nobody asks that model until a while has passed, then one call tries whether
+//! it is back. A model that never answered gets less patience than one that did, and one whose
+//! failures may cost money even less. Times come in, in milliseconds since any fixed moment.
+
+use crate::limits::{
+    BREAKER_FAILURES, BREAKER_PAID_FAILURES, BREAKER_WAIT_MS, BREAKER_WAIT_MS_MAX, OUTAGE_MS_MAX,
+    PAID_RETRY_WAIT_MS, PAID_TRIES_MAX, RETRY_WAIT_MS, RETRY_WAIT_MS_MAX, TRIES_AT_FIRST_MAX,
+    WANTED_WAIT_AT_FIRST_MS_MAX,
+};
+
+/// A call without a reply, as far as it says something about the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It may go away by itself.
+    Passing {
+        /// What the provider asks to wait.
+        wanted_wait_ms: Option<u64>,
+        /// True where it may have cost something.
+        paid: bool,
+    },
+    /// It stays as it is until a person does something: a refused key, an account without credit.
+    Lasting,
+}
+
+/// Whether a model may be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    Closed,
+    /// Not before this time; then one call may try.
+    OpenUntil(u64),
+    /// Somebody tries right now.
+    Trying,
+    /// Not any more in this process.
+    GivenUp,
+}
+
+/// What one model's calls have come to since its last reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Breaker {
+    /// True once it has answered.
+    answered: bool,
+    failures: u32,
+    /// Those that may have cost something.
+    paid: u32,
+    /// When the first of them came.
+    since_ms: u64,
+    /// How often it opened: once and then for each call that tried in vain.
+    opened: u32,
+    paid_tries: u32,
+    open_until_ms: u64,
+    trying: bool,
+    given_up: bool,
+}
+
+impl Breaker {
+    /// Whether a call may go out at `now_ms`.
+    #[must_use]
+    pub fn gate(&self, now_ms: u64) -> Gate {
+        match self {
+            Self { given_up: true, .. } => Gate::GivenUp,
+            Self { open_until_ms, .. } if now_ms < *open_until_ms => {
+                Gate::OpenUntil(*open_until_ms)
+            }
+            Self { opened: 0, .. } => Gate::Closed,
+            Self { trying: true, .. } => Gate::Trying,
+            Self { .. } => Gate::Closed,
+        }
+    }
+
+    /// True while nobody or only one may ask.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.opened > 0 || self.given_up
+    }
+
+    /// A call goes out.
+    pub fn asked(&mut self) {
+        self.trying = self.opened > 0;
+    }
+
+    /// A call was given up before anything came of it.
+    pub fn withdrawn(&mut self) {
+        self.trying = false;
+    }
+
+    /// A reply came; true if that closed the breaker. What was given up stays so.
+    pub fn answered(&mut self) -> bool {
+        let (given_up, was_open) = (self.given_up, self.opened > 0);
+        *self = Self { answered: true, given_up, ..Self::default() };
+        was_open && !given_up
+    }
+
+    /// Nobody asks this model any more.
+    pub fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
+    /// A call failed; true if that opened the breaker or ended the patience with it.
+    pub fn failed(&mut self, failure: Failure, now_ms: u64) -> bool {
+        let tried = std::mem::take(&mut self.trying);
+        let (wanted_wait_ms, paid) = match failure {
+            Failure::Lasting => {
+                self.given_up = true;
+                return true;
+            }
+            Failure::Passing { wanted_wait_ms, paid } => (wanted_wait_ms, paid),
+        };
+        if self.failures == 0 {
+            self.since_ms = now_ms;
+        }
+        self.failures = self.failures.saturating_add(1);
+        self.paid = self.paid.saturating_add(u32::from(paid));
+        self.paid_tries = self.paid_tries.saturating_add(u32::from(paid && tried));
+        if self.is_hopeless(tried, now_ms, wanted_wait_ms) {
+            self.given_up = true;
+            return true;
+        }
+        // Nobody asks sooner than the provider said, also while the breaker is closed.
+        let wanted_until_ms = wanted_wait_ms.map_or(0, |wait_ms| now_ms.saturating_add(wait_ms));
+        self.open_until_ms = self.open_until_ms.max(wanted_until_ms);
+        let in_a_row = self.failures >= BREAKER_FAILURES || self.paid >= BREAKER_PAID_FAILURES;
+        // What was under way when it opened opens it no further.
+        let opens = if self.opened > 0 { tried } else { in_a_row };
+        if !opens {
+            return false;
+        }
+        let wait_ms = BREAKER_WAIT_MS << self.opened.min(16);
+        let until_ms = now_ms.saturating_add(wait_ms.min(BREAKER_WAIT_MS_MAX));
+        self.open_until_ms = self.open_until_ms.max(until_ms);
+        self.opened = self.opened.saturating_add(1);
+        true
+    }
+
+    fn is_hopeless(&self, tried: bool, now_ms: u64, wanted_wait_ms: Option<u64>) -> bool {
+        let outage_ms = now_ms.saturating_sub(self.since_ms);
+        let wanted_ms = wanted_wait_ms.unwrap_or(0);
+        let wanted_ms_max = if self.answered { OUTAGE_MS_MAX } else { WANTED_WAIT_AT_FIRST_MS_MAX };
+        outage_ms >= OUTAGE_MS_MAX
+            || wanted_ms >= wanted_ms_max
+            || self.paid_tries >= PAID_TRIES_MAX
+            || (tried && !self.answered && self.opened >= TRIES_AT_FIRST_MAX)
+    }
+}
+
+/// How long a question waits before it is put again after its `tries`th call without a reply, in
+/// milliseconds. `jitter` in 0..=255 spreads the tries of many.
+#[must_use]
+pub fn wait_before_retry_ms(failure: Failure, tries: u32, jitter: u8) -> Option<u64> {
+    let Failure::Passing { wanted_wait_ms, paid } = failure else { return None };
+    let step = tries.saturating_sub(1).min(16);
+    let own_ms = if paid { PAID_RETRY_WAIT_MS << (2 * step) } else { RETRY_WAIT_MS << step };
+    let own_ms = own_ms.min(RETRY_WAIT_MS_MAX);
+    let own_ms = own_ms + own_ms * u64::from(jitter) / 1024;
+    Some(own_ms.max(wanted_wait_ms.unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Breaker, Failure, Gate, wait_before_retry_ms};
+    use crate::limits::{
+        BREAKER_FAILURES, BREAKER_PAID_FAILURES, BREAKER_WAIT_MS, BREAKER_WAIT_MS_MAX,
+        OUTAGE_MS_MAX, PAID_TRIES_MAX, TRIES_AT_FIRST_MAX,
+    };
+
+    const FREE: Failure = Failure::Passing { wanted_wait_ms: None, paid: false };
+    const PAID: Failure = Failure::Passing { wanted_wait_ms: None, paid: true };
+
+    fn proven() -> Breaker {
+        let mut breaker = Breaker::default();
+        assert!(!breaker.answered());
+        breaker
+    }
+
+    #[test]
+    fn it_opens_after_failures_in_a_row_and_one_call_tries() {
+        let mut breaker = proven();
+        for call in 1..BREAKER_FAILURES {
+            assert!(!breaker.failed(FREE, 10), "{call}");
+        }
+        assert_eq!(breaker.gate(10), Gate::Closed);
+        assert!(breaker.failed(FREE, 10));
+        // What was under way when it opened opens nothing again.
+        assert!(!breaker.failed(FREE, 11));
+        let until_ms = 10 + BREAKER_WAIT_MS;
+        assert_eq!(breaker.gate(until_ms - 1), Gate::OpenUntil(until_ms));
+        assert_eq!(breaker.gate(until_ms), Gate::Closed);
+        breaker.asked();
+        assert_eq!(breaker.gate(until_ms), Gate::Trying);
+        assert!(breaker.failed(FREE, until_ms));
+        assert_eq!(breaker.gate(until_ms), Gate::OpenUntil(until_ms + 2 * BREAKER_WAIT_MS));
+        breaker.asked();
+        breaker.withdrawn();
+        assert_eq!(breaker.gate(u64::MAX), Gate::Closed);
+        breaker.asked();
+        assert!(breaker.answered());
+        assert_eq!((breaker.gate(0), breaker.is_open()), (Gate::Closed, false));
+    }
+
+    #[test]
+    fn a_reply_between_failures_keeps_it_closed() {
+        let mut breaker = proven();
+        for _ in 0..100 {
+            for _ in 1..BREAKER_FAILURES {
+                assert!(!breaker.failed(FREE, 0));
+            }
+            assert!(!breaker.answered());
+        }
+    }
+
+    #[test]
+    fn what_a_provider_asks_for_holds_for_all() {
+        let mut breaker = proven();
+        let limited = Failure::Passing { wanted_wait_ms: Some(30_000), paid: false };
+        assert!(!breaker.failed(limited, 5));
+        assert_eq!(breaker.gate(6), Gate::OpenUntil(30_005));
+        assert_eq!((breaker.gate(30_005), breaker.is_open()), (Gate::Closed, false));
+    }
+
+    /// Each try as late as it may be: an outage of hours is waited out, but not for ever.
+    #[test]
+    fn an_outage_is_waited_out_by_who_has_answered_before() {
+        let fails = |mut breaker: Breaker, failure: Failure| {
+            let (mut now_ms, mut calls) = (0, 0);
+            while !matches!(breaker.gate(now_ms), Gate::GivenUp) {
+                if let Gate::OpenUntil(until_ms) = breaker.gate(now_ms) {
+                    assert!(until_ms - now_ms <= BREAKER_WAIT_MS_MAX);
+                    now_ms = until_ms;
+                }
+                breaker.asked();
+                breaker.failed(failure, now_ms);
+                calls += 1;
+            }
+            (now_ms, calls)
+        };
+        let (gave_up_ms, calls) = fails(proven(), FREE);
+        assert!(gave_up_ms >= OUTAGE_MS_MAX && calls < 200, "{gave_up_ms} {calls}");
+        let at_first = fails(Breaker::default(), FREE);
+        assert_eq!(at_first.1, BREAKER_FAILURES + TRIES_AT_FIRST_MAX);
+        assert!(at_first.0 > 60_000, "{at_first:?}");
+        assert_eq!(fails(proven(), PAID).1, BREAKER_PAID_FAILURES + PAID_TRIES_MAX);
+        assert_eq!(fails(proven(), Failure::Lasting), (0, 1));
+        let far = Failure::Passing { wanted_wait_ms: Some(OUTAGE_MS_MAX), paid: false };
+        assert_eq!(fails(proven(), far), (0, 1));
+    }
+
+    /// Sixteen calls whose connections break at once are one disturbance.
+    #[test]
+    fn calls_that_break_together_are_no_reason_to_give_up() {
+        let mut breaker = proven();
+        let opened = (0..16).filter(|_| breaker.failed(PAID, 0)).count();
+        assert_eq!((opened, breaker.gate(0)), (1, Gate::OpenUntil(BREAKER_WAIT_MS)));
+    }
+
+    #[test]
+    fn waits_double_up_to_a_cap_and_keep_what_the_provider_wants() {
+        let wants = |wanted_wait_ms| Failure::Passing { wanted_wait_ms, paid: false };
+        for (failure, tries, jitter, wait_ms) in [
+            (FREE, 1, 0, Some(500)),
+            (FREE, 2, 0, Some(1_000)),
+            (FREE, 3, 255, Some(2_498)),
+            (FREE, 60, 0, Some(120_000)),
+            (PAID, 1, 0, Some(4_000)),
+            (PAID, 2, 0, Some(16_000)),
+            (PAID, 60, 0, Some(120_000)),
+            (wants(Some(7_000)), 1, 9, Some(7_000)),
+            (wants(Some(7)), 2, 0, Some(1_000)),
+            (wants(Some(u64::MAX)), 1, 0, Some(u64::MAX)),
+            (Failure::Lasting, 1, 0, None),
+        ] {
+            assert_eq!(wait_before_retry_ms(failure, tries, jitter), wait_ms, "{failure:?}");
+        }
+    }
+}

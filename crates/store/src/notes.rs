@@ -1,0 +1,71 @@
+//! Notes in a run's log about what is no step of an attempt: a search that came to its end, a model
+//! that nobody asks for a while. Nothing is decided from them; they are for whoever reads the run.
+
+use pipeline::digest::Digest;
+use pipeline::limits::capped;
+use pipeline::next_step::SearchEnd;
+use serde_json::{Value, json};
+
+use crate::limits::ERROR_BYTES_MAX;
+use crate::open::Store;
+use crate::tables::event;
+use crate::{Result, RunId, scrubbing};
+
+/// A model as a note names it.
+#[derive(Clone, Copy, Debug)]
+pub struct NotedModel<'a> {
+    pub provider: &'a str,
+    pub model: &'a str,
+}
+
+impl Store {
+    /// The search of a task has ended, and why.
+    ///
+    /// # Errors
+    /// An unknown run.
+    pub async fn note_search_ended(
+        &self,
+        run: &RunId,
+        task: &Digest,
+        end: SearchEnd,
+    ) -> Result<()> {
+        self.note(run, "search_ended", json!({ "task": task, "end": end })).await
+    }
+
+    /// A model is not asked for a while, or not any more where `wait_ms` is `None`.
+    ///
+    /// # Errors
+    /// An unknown run.
+    pub async fn note_breaker_opened(
+        &self,
+        run: &RunId,
+        model: NotedModel<'_>,
+        why: (&str, &str),
+        wait_ms: Option<u64>,
+    ) -> Result<()> {
+        let NotedModel { provider, model } = model;
+        let (class, message) = why;
+        let message = scrubbing::text(self.scrubber(), message);
+        let message = capped(&message, ERROR_BYTES_MAX);
+        let body = json!({
+            "provider": provider, "model": model, "class": class, "message": message,
+            "wait_ms": wait_ms,
+        });
+        self.note(run, "breaker_opened", body).await
+    }
+
+    /// A model has answered again.
+    ///
+    /// # Errors
+    /// An unknown run.
+    pub async fn note_breaker_closed(&self, run: &RunId, model: NotedModel<'_>) -> Result<()> {
+        let NotedModel { provider, model } = model;
+        self.note(run, "breaker_closed", json!({ "provider": provider, "model": model })).await
+    }
+
+    async fn note(&self, run: &RunId, kind: &str, body: Value) -> Result<()> {
+        let mut work = self.write().await?;
+        event::append(&mut work, run, kind, &body).await?;
+        work.commit().await
+    }
+}

@@ -1,0 +1,108 @@
+//! `run --dry-run`: what a run will need, from what the ledger knows of its models, and with every
+//! assumption named. Nobody is asked and nothing is stored.
+
+use llm::{Llm, ModelInfo};
+use pipeline::device_facts::DeviceFacts;
+use pipeline::estimate::{CallHistory, Estimate, Plan, estimate};
+use pipeline::next_step::{SearchLimits, Step, next_step};
+use pipeline::prompt::Prompt;
+use pipeline::scrub::Scrubber;
+use pipeline::template::Templates;
+use store::Store;
+
+use crate::commands::status::dollars;
+use crate::outcome::Outcome;
+use crate::settings::{Places, ResolvedRun};
+use crate::{terminal, wiring};
+
+/// What one model of the run will need.
+struct Part {
+    model: String,
+    estimate: Estimate,
+}
+
+/// Prints the estimate.
+pub(crate) async fn perform(places: &Places, resolved: &ResolvedRun) -> anyhow::Result<Outcome> {
+    let settings = &resolved.settings;
+    let templates = wiring::templates(settings.prompts.as_ref())?;
+    let prompt_bytes = mean_prompt_bytes(resolved, &templates)?;
+    let models = wiring::models(settings)?;
+    let attempts = attempts(resolved);
+    let count = u64::try_from(models.len()).unwrap_or(1).max(1);
+    let mut parts = Vec::new();
+    for (index, (model, setting)) in (0..).zip(models.iter().zip(&settings.models)) {
+        let info = model.describe();
+        let history = history(places, &info).await?;
+        let of_tasks = u64::from(settings.search.in_flight) * resolved.tasks.len() as u64;
+        let plan = Plan {
+            attempts: attempts / count + u64::from(index < attempts % count),
+            prompt_bytes,
+            output_tokens_max: info.output_tokens_max,
+            price: info.price,
+            calls_at_once: u64::from(setting.uses().calls_at_once).min(of_tasks),
+        };
+        parts.push(Part { model: info.model.clone(), estimate: estimate(&plan, &history) });
+    }
+    Ok(say(attempts, resolved.tasks.len(), &parts))
+}
+
+/// As many attempts as all limits on them allow.
+fn attempts(resolved: &ResolvedRun) -> u64 {
+    let of_task = |it: &crate::settings::OperatorSetting| it.attempts_max.map(u64::from);
+    let of_tasks: Option<u64> = resolved.settings.operators.iter().map(of_task).sum();
+    let of_run = u64::from(resolved.settings.budget.attempts_max);
+    of_tasks.map_or(of_run, |of_tasks| of_tasks.min(of_run))
+}
+
+/// The first question of each task, as it would be asked for the simulated device.
+fn mean_prompt_bytes(resolved: &ResolvedRun, templates: &Templates) -> anyhow::Result<u64> {
+    let (device, scrubber) = (DeviceFacts::simulated_h200(), Scrubber::default());
+    let mut bytes = 0;
+    for loaded in &resolved.tasks {
+        let Step::Ask(ask) = next_step(&SearchLimits::of_attempts(1), &[], &[]) else { continue };
+        let prompt = Prompt::render(templates, &loaded.task, &device, &ask, &[], &scrubber)?;
+        bytes += prompt.messages.iter().map(|message| message.content.len() as u64).sum::<u64>();
+    }
+    Ok(bytes / resolved.tasks.len().max(1) as u64)
+}
+
+async fn history(places: &Places, info: &ModelInfo) -> anyhow::Result<CallHistory> {
+    if !places.ledger.exists() {
+        return Ok(CallHistory::default());
+    }
+    let store = Store::open_read_only(&places.ledger).await?;
+    Ok(store.call_history(&info.provider, &info.model).await?)
+}
+
+fn say(attempts: u64, tasks: usize, parts: &[Part]) -> Outcome {
+    terminal::line(&format!("{attempts} attempts at {tasks} tasks; nothing was asked or stored"));
+    let mut nusd = Some(0_i64);
+    for Part { model, estimate } in parts {
+        let [input, output, latency_ms] = estimate.of_call;
+        let from = match estimate.from_calls {
+            0 => "assumed, since this ledger has no answer of it; --rehearse measures".to_owned(),
+            calls => format!("the mean of {calls} calls in this ledger"),
+        };
+        let cost = estimate
+            .nusd
+            .map_or("an unknown price".to_owned(), |it| format!("{} dollars", dollars(it)));
+        terminal::line(&terminal::one_line(&format!(
+            "{model}: {} tokens in, {} out, {cost}, {:.1} hours of answers; a call {input} in, \
+             {output} out, {:.0} s ({from})",
+            estimate.input_tokens,
+            estimate.output_tokens,
+            estimate.model_ms as f64 / 3.6e6,
+            latency_ms as f64 / 1e3,
+        )));
+        nusd = nusd.zip(estimate.nusd).map(|(sum, nusd)| sum.saturating_add(nusd));
+    }
+    terminal::line(
+        "Prompts grow with what was tried, calls that fail are made again, and judging goes on beside \
+         the answers: limits hold whatever the estimate says.",
+    );
+    let rows: Vec<_> = parts
+        .iter()
+        .map(|part| serde_json::json!({ "model": part.model, "estimate": part.estimate }))
+        .collect();
+    Outcome::done().with("attempts", attempts).with("estimated_nusd", nusd).with("models", rows)
+}
