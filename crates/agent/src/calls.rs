@@ -181,6 +181,7 @@ impl<L: Llm + Sync> Engine<L> {
                 end: SearchEnd::Refused,
                 why: format!("{}: {message}", class.name()),
             }),
+            Try::After(0) => self.reopen(attempt, 0).await,
             Try::After(wait_ms) => {
                 let task = &self.operator(attempt)?.task.spec.name;
                 let seq = attempt.ask.seq;
@@ -212,10 +213,16 @@ impl<L: Llm + Sync> Engine<L> {
         if let Some(opened) = self.models.failed(index, error) {
             let why = (error.class().name(), message);
             self.rests(&attempt.run_id, index, why, opened.wait_ms).await?;
+            // Another model may answer at once, and where there is none the run ends.
+            if opened.wait_ms.is_none() {
+                return Ok(Try::After(0));
+            }
         }
         let jitter = attempt.call.id.as_str().bytes().fold(0, u8::wrapping_add);
-        let wait_ms = wait_before_retry_ms(failure_of(error), tries, jitter);
-        Ok(Try::After(wait_ms.unwrap_or(0)))
+        let own_ms = wait_before_retry_ms(failure_of(error), tries, jitter).unwrap_or(0);
+        // The model is not asked sooner than it wants; another one may be.
+        let wanted_ms = error.wanted_wait_ms().filter(|_| self.models.count() == 1);
+        Ok(Try::After(own_ms.max(wanted_ms.unwrap_or(0))))
     }
 
     async fn book_failure(

@@ -145,16 +145,16 @@ impl Breaker {
     }
 }
 
-/// How long a question waits before it is put again after its `tries`th call without a reply, in
-/// milliseconds. `jitter` in 0..=255 spreads the tries of many.
+/// How long a question waits by itself before it is put again after its `tries`th call without a
+/// reply, in milliseconds; what its model wants is the breaker's. `jitter` in 0..=255 spreads the
+/// tries of many.
 #[must_use]
 pub fn wait_before_retry_ms(failure: Failure, tries: u32, jitter: u8) -> Option<u64> {
-    let Failure::Passing { wanted_wait_ms, paid } = failure else { return None };
+    let Failure::Passing { paid, .. } = failure else { return None };
     let step = tries.saturating_sub(1).min(16);
     let own_ms = if paid { PAID_RETRY_WAIT_MS << (2 * step) } else { RETRY_WAIT_MS << step };
     let own_ms = own_ms.min(RETRY_WAIT_MS_MAX);
-    let own_ms = own_ms + own_ms * u64::from(jitter) / 1024;
-    Some(own_ms.max(wanted_wait_ms.unwrap_or(0)))
+    Some(own_ms + own_ms * u64::from(jitter) / 1024)
 }
 
 #[cfg(test)]
@@ -255,8 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_a_cap_and_keep_what_the_provider_wants() {
-        let wants = |wanted_wait_ms| Failure::Passing { wanted_wait_ms, paid: false };
+    fn waits_double_up_to_a_cap() {
         for (failure, tries, jitter, wait_ms) in [
             (FREE, 1, 0, Some(500)),
             (FREE, 2, 0, Some(1_000)),
@@ -265,9 +264,6 @@ mod tests {
             (PAID, 1, 0, Some(4_000)),
             (PAID, 2, 0, Some(16_000)),
             (PAID, 60, 0, Some(120_000)),
-            (wants(Some(7_000)), 1, 9, Some(7_000)),
-            (wants(Some(7)), 2, 0, Some(1_000)),
-            (wants(Some(u64::MAX)), 1, 0, Some(u64::MAX)),
             (Failure::Lasting, 1, 0, None),
         ] {
             assert_eq!(wait_before_retry_ms(failure, tries, jitter), wait_ms, "{failure:?}");

@@ -159,7 +159,8 @@ fn every_hostile_reply_becomes_a_verdict() {
     let replies: Vec<String> = table.iter().map(|(reply, _)| reply.clone()).collect();
     let attempts = replies.len().to_string();
     let model = program.transcript(&replies);
-    let ended = program.call(&["run", "softmax_rows", "--model", &model, "--attempts", &attempts]);
+    let more = ["--attempts", &attempts, "--plateau", "0"];
+    let ended = program.call(&[&["run", "softmax_rows", "--model", &model], &more[..]].concat());
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
     let verdicts = program.verdicts();
     assert_eq!(verdicts.len(), table.len());

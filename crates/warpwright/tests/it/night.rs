@@ -43,8 +43,8 @@ fn write_run(program: &Program, tasks: u64, more: &str) -> String {
     for index in 0..tasks {
         let name = format!("task_{index}");
         let folder = program.path(&name);
-        std::fs::create_dir_all(folder.join("wrong")).unwrap();
-        for part in ["", "wrong"] {
+        for part in ["", "wrong", "baseline"] {
+            std::fs::create_dir_all(folder.join(part)).unwrap();
             for entry in source.join(part).read_dir().unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_file() {
