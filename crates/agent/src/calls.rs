@@ -102,7 +102,7 @@ impl<L: Llm + Sync> Engine<L> {
         let model = self.model(attempt.ask.seq);
         let info = model.describe();
         let ours = self.here.has_sent(&attempt.call.id);
-        let safe_again = info.idempotent && is_for(&attempt.call, &info);
+        let safe_again = info.idempotent && self.is_for(&attempt.call, &info);
         if !(ours || safe_again) {
             let why = "the process that sent it ended before the reply was stored";
             self.store.mark_lost(&attempt.id, ABANDONED, why).await?;
@@ -206,6 +206,12 @@ impl<L: Llm + Sync> Engine<L> {
         Ok(self.store.fail_call(&attempt.id, CallFailure { class, message, paid }).await?)
     }
 
+    /// True when a call went to this model, whose tickets then mean something.
+    fn is_for(&self, call: &CallRow, info: &ModelInfo) -> bool {
+        let stored = |name: &str| self.store.scrubber().scrub(name).into_owned();
+        (&call.provider, &call.model) == (&stored(&info.provider), &stored(&info.model))
+    }
+
     /// Reserves the next try.
     async fn reopen(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
         let info = self.model(attempt.ask.seq).describe();
@@ -280,11 +286,6 @@ pub(crate) fn price_json(model: &ModelInfo) -> String {
 
 pub(crate) fn target<'a>(model: &'a ModelInfo, price_json: &'a str) -> CallTarget<'a> {
     CallTarget { provider: &model.provider, model: &model.model, price_json }
-}
-
-/// True when a call went to this model, whose tickets then mean something.
-fn is_for(call: &CallRow, info: &ModelInfo) -> bool {
-    (call.provider.as_str(), call.model.as_str()) == (info.provider.as_str(), info.model.as_str())
 }
 
 /// A reply as it is booked: one that nobody counted costs what was reserved for it.
