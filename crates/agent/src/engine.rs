@@ -77,6 +77,8 @@ pub enum Progress<'a> {
     Elsewhere { task: &'a str, seq: u32 },
     /// A call failed and will be made again after `wait_ms`.
     Retrying { task: &'a str, seq: u32, why: &'a str, wait_ms: u64 },
+    /// No attempt begins, and why; `None` once they begin again.
+    Paused { why: Option<&'a str> },
     /// The run broke, and the ledger could not take note of it either.
     Unnoted { why: &'a str },
 }
@@ -196,6 +198,9 @@ impl<L: Llm + Sync> Engine<L> {
         ask: &Ask,
         attempts: &[Attempt],
     ) -> Result<Advanced, AgentError> {
+        if !self.has_room().await {
+            return Ok(Advanced::Stopped(RunEnd::Interrupted));
+        }
         let (device, scrubber) = (&self.judge.config().device, self.store.scrubber());
         let task = &operator.task;
         let prompt = Prompt::render(&self.templates, task, device, ask, attempts, scrubber)?;

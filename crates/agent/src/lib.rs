@@ -7,6 +7,7 @@
 
 mod advance;
 mod calls;
+mod disk;
 mod engine;
 mod error;
 mod here;

@@ -97,6 +97,8 @@ fn plain_line(progress: &Progress<'_>, many: bool) -> Option<String> {
             let seconds = wait_ms as f64 / 1e3;
             format!("{}#{seq} asking again in {seconds:.1} s: {why}", prefix(task))
         }
+        Progress::Paused { why: Some(why) } => format!("paused: {why}"),
+        Progress::Paused { why: None } => "going on".to_owned(),
         Progress::Unnoted { why } => {
             terminal::note(&format!("the run broke, and the ledger could not note it: {why}"));
             return None;
