@@ -34,7 +34,7 @@ impl<L: Llm + Sync> Engine<L> {
             return self.reopen(&attempt, 0).await;
         }
         // What another process reserved was reserved under its caps, its prices and its models.
-        let index = self.models.of_call(&attempt.call);
+        let index = self.models.of_call(&attempt.call, self.store.scrubber());
         let Some(index) = index.filter(|_| self.here.has_reserved(&attempt.call.id)) else {
             return self.renew(&attempt).await;
         };
@@ -72,7 +72,7 @@ impl<L: Llm + Sync> Engine<L> {
     pub(crate) async fn receive(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
         let ours = self.here.has_sent(&attempt.call.id);
         let known = |index: &usize| ours || self.models.info(*index).idempotent;
-        let Some(index) = self.models.of_call(&attempt.call).filter(known) else {
+        let Some(index) = self.models.of_call(&attempt.call, self.store.scrubber()).filter(known) else {
             let why = "the process that sent it ended before the reply was stored";
             self.store.mark_lost(&attempt.id, ABANDONED, why).await?;
             self.here.note_ended(&attempt.call.id);

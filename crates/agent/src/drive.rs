@@ -136,6 +136,9 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             }
             Turn::Stop(reason) => Ok(Opening::Stop(RunEnd::Finished(reason))),
             Turn::Ask { .. } if self.interrupt.is_set() => Ok(Opening::Stop(RunEnd::Interrupted)),
+            Turn::Ask { .. } if !self.has_room().await => {
+                Ok(Opening::Stop(RunEnd::Interrupted))
+            }
             Turn::Ask { task, ask } => {
                 let operator = &self.operators[task];
                 match operator.known.as_ref().filter(|_| ask.seq == 1) {

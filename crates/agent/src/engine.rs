@@ -97,6 +97,8 @@ pub enum Progress<'a> {
     Back { model: &'a str },
     /// The search of a task has ended.
     SearchEnded { task: &'a str, end: SearchEnd },
+    /// No attempt begins, and why; `None` once they begin again.
+    Paused { why: Option<&'a str> },
     /// The run broke, and the ledger could not take note of it either.
     Unnoted { why: &'a str },
 }

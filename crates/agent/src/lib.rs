@@ -11,6 +11,7 @@ mod asking;
 mod board;
 mod calls;
 mod drive;
+mod disk;
 mod engine;
 mod error;
 mod here;

@@ -9,6 +9,7 @@ use std::time::Instant;
 use llm::{Charge, Llm, LlmError, ModelInfo};
 use pipeline::attempt::Mode;
 use pipeline::breaker::{Breaker, Failure, Gate};
+use pipeline::scrub::Scrubber;
 use store::CallRow;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -103,14 +104,14 @@ impl<L: Llm> Models<L> {
         &self.slots[index].info
     }
 
-    /// The model that a call went to, if it is one of these.
-    pub(crate) fn of_call(&self, call: &CallRow) -> Option<usize> {
-        let asked = (call.provider.as_str(), call.model.as_str());
-        let name = |info: &ModelInfo| (info.provider.clone(), info.model.clone());
-        self.slots.iter().position(|slot| {
-            let (provider, model) = name(&slot.info);
-            asked == (provider.as_str(), model.as_str())
-        })
+    /// The model that a call went to, if it is one of these; names are stored as `scrubber` leaves
+    /// them.
+    pub(crate) fn of_call(&self, call: &CallRow, scrubber: &Scrubber) -> Option<usize> {
+        let stored = |name: &str| scrubber.scrub(name).into_owned();
+        let is_it = |info: &ModelInfo| {
+            (&call.provider, &call.model) == (&stored(&info.provider), &stored(&info.model))
+        };
+        self.slots.iter().position(|slot| is_it(&slot.info))
     }
 
     /// The model for the attempt with this seq; `skipped` of the first are passed over. One that is

@@ -68,7 +68,7 @@ impl Judge {
             Ok(text) => serde_json::from_str(&text)
                 .map_err(|error| unusable(&format!("it told its versions otherwise: {error}"))),
             Err(outcome) => match ended::<()>(outcome).map_err(with_hint)? {
-                ChildEnd::Reported(()) | ChildEnd::TimedOut => Err(unusable("it did not start")),
+                ChildEnd::Reported(()) | ChildEnd::TimedOut(_) => Err(unusable("it did not start")),
                 ChildEnd::Crashed(why) | ChildEnd::Broken(why) | ChildEnd::Killed(why) => {
                     Err(unusable(&why))
                 }

@@ -200,7 +200,7 @@ impl Judge {
                 void.map_or(Ok(report.window), Err)
             }
             // A framework that does not come to its end here would not the next time either.
-            ChildEnd::TimedOut => {
+            ChildEnd::TimedOut(_) => {
                 let why = format!("it was not done after {BASELINE_DEADLINE:?}");
                 return Err(JudgeError::NotAvailable(why));
             }

@@ -10,11 +10,11 @@ use pipeline::gate::gate;
 use pipeline::task::Task;
 use pipeline::verdict::{Reason, Verdict};
 use sandbox::wire::{BuildReport, BuildRequest, BuildSource, Slice};
-use sandbox::{CancelFlag, ChildKind, Memfd};
+use sandbox::{CancelFlag, ChildKind, Memfd, TimeLimit};
 
 use crate::children::{ChildEnd, broken_here};
 use crate::gpu::sealed;
-use crate::limits::{BUILD_LIMITS, IMAGE_BYTES_MAX};
+use crate::limits::{BUILD_LIMITS, BUSY_TRIES_MAX, IMAGE_BYTES_MAX};
 use crate::{Judge, JudgeError};
 
 /// A compiled candidate, or the verdict that says why it may not run.
@@ -104,11 +104,13 @@ impl Judge {
             cubin_room: whole(2, &cubin),
         };
         let bulk = [source_memfd, &ptx, &cubin];
-        match self.call(ChildKind::Build, &request, &bulk, &BUILD_LIMITS, None, cancel)? {
+        match self.call_compiler(&request, &bulk, cancel)? {
             ChildEnd::Reported(report) => compiled(id, report, &ptx, &cubin),
-            ChildEnd::TimedOut => {
-                let seconds = BUILD_LIMITS.deadline.as_secs();
-                let detail = format!("the compiler did not finish within {seconds} s");
+            ChildEnd::TimedOut(TimeLimit::Wall) => Ok(failed(id, broken_here(&busy()))),
+            ChildEnd::TimedOut(TimeLimit::Processor) => {
+                let seconds = BUILD_LIMITS.cpu_s;
+                let detail =
+                    format!("the compiler did not finish within {seconds} s of processor time");
                 Ok(failed(id, Verdict::build_timeout(detail)))
             }
             ChildEnd::Killed(why) => Err(JudgeError::Child { child: "build", why }),
@@ -119,6 +121,33 @@ impl Judge {
             }
         }
     }
+
+    /// The compiler only computes: one that reached its deadline did not get the processors.
+    fn call_compiler(
+        &self,
+        request: &BuildRequest,
+        bulk: &[&Memfd],
+        cancel: &CancelFlag,
+    ) -> Result<ChildEnd<BuildReport>, JudgeError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let end = self.call(ChildKind::Build, request, bulk, &BUILD_LIMITS, None, cancel)?;
+            match end {
+                ChildEnd::TimedOut(TimeLimit::Wall) if tries < BUSY_TRIES_MAX => {}
+                end => return Ok(end),
+            }
+        }
+    }
+}
+
+fn busy() -> String {
+    format!(
+        "this machine was busy: in {} s the compiler did not get {} s of processor time, \
+         {BUSY_TRIES_MAX} times in a row",
+        BUILD_LIMITS.deadline.as_secs(),
+        BUILD_LIMITS.cpu_s
+    )
 }
 
 fn compiled(

@@ -6,7 +6,8 @@ use std::path::Path;
 use pipeline::confinement::Confinement;
 use pipeline::verdict::{Reason, Verdict};
 use sandbox::{
-    CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildSpec, ConfinementSet, Memfd, run_child,
+    CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildSpec, ConfinementSet, Memfd, TimeLimit,
+    run_child,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,7 +29,8 @@ const TERMINATE: i32 = 15;
 /// How a child ended, apart from ends that are never the candidate's.
 pub(crate) enum ChildEnd<T> {
     Reported(T),
-    TimedOut,
+    /// It reached a limit of time.
+    TimedOut(TimeLimit),
     /// Ended by a signal or an unexpected code, or its report was unreadable.
     Crashed(String),
     /// This program failed on the request: a defect of ours, or a machine too small. One candidate
@@ -120,7 +122,7 @@ pub(crate) fn ended<R: DeserializeOwned>(outcome: ChildOutcome) -> Result<ChildE
             Ok(report) => Ok(ChildEnd::Reported(report)),
             Err(error) => Ok(ChildEnd::Broken(format!("its report is not valid: {error}"))),
         },
-        ChildOutcome::TimedOut => Ok(ChildEnd::TimedOut),
+        ChildOutcome::TimedOut(limit) => Ok(ChildEnd::TimedOut(limit)),
         ChildOutcome::NotAvailable(why) => Err(JudgeError::NotAvailable(why)),
         ChildOutcome::OurBug(why) => Ok(ChildEnd::Broken(why)),
         ChildOutcome::Cancelled => Err(JudgeError::Cancelled),

@@ -166,7 +166,7 @@ impl Judge {
             ChildEnd::Reported(_) => {
                 Err(JudgeError::Child { child, why: "it left out checks".to_owned() })
             }
-            ChildEnd::TimedOut => Err(JudgeError::Child { child, why: "timed out".to_owned() }),
+            ChildEnd::TimedOut(_) => Err(JudgeError::Child { child, why: "timed out".to_owned() }),
             ChildEnd::Crashed(why) | ChildEnd::Killed(why) | ChildEnd::Broken(why) => {
                 Err(JudgeError::Child { child, why })
             }

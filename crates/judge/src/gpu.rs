@@ -324,7 +324,7 @@ pub(crate) fn reported(end: ChildEnd<ProbeReport>) -> Result<ProbeReport, JudgeE
     };
     match end {
         ChildEnd::Reported(report) => Ok(report),
-        ChildEnd::TimedOut => Err(failed("did not answer in time")),
+        ChildEnd::TimedOut(_) => Err(failed("did not answer in time")),
         ChildEnd::Crashed(why) | ChildEnd::Killed(why) => Err(failed(&format!("died: {why}"))),
         ChildEnd::Broken(why) => Err(failed(&format!("failed: {why}"))),
     }

@@ -24,6 +24,11 @@ pub(crate) const CANDIDATE_LAUNCH_BUDGET: u64 = 100_000_000;
 pub(crate) const REFERENCE_LAUNCH_BUDGET: u64 = 400_000_000;
 /// Runs of a candidate's child that somebody may kill before the evaluation is given up.
 pub(crate) const CANDIDATE_TRIES_MAX: u32 = 3;
+/// How many times its processor time a child on the simulator may take by the clock: more than that
+/// says that others have the processors, and nothing of the kernel.
+pub(crate) const SIMULATED_WALL_FACTOR: u32 = 4;
+/// Runs on the simulator, and of the compiler, that may end so before that is said.
+pub(crate) const BUSY_TRIES_MAX: u32 = 2;
 /// Share of the compulsory bytes that a counted headline must move to be ranked; what is missing
 /// covers sampling.
 pub(crate) const BYTES_SHARE_MIN: f64 = 0.9;
@@ -131,7 +136,7 @@ pub(crate) const PROBE_LIMITS: ChildLimits = ChildLimits {
 };
 /// Limits of the compiler's child.
 pub(crate) const BUILD_LIMITS: ChildLimits = ChildLimits {
-    deadline: Duration::from_secs(30),
+    deadline: Duration::from_secs(60),
     cpu_s: 20,
     data_bytes: 4 << 30,
     file_bytes: 64 << 20,

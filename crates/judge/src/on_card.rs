@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use pipeline::hardware::HardwareSheet;
 use pipeline::report::PartCost;
 use sandbox::wire::{RunEnd, RunReport, RunRequest};
-use sandbox::{CancelFlag, ChildKind, ChildLimits, Memfd};
+use sandbox::{CancelFlag, ChildKind, ChildLimits, Memfd, TimeLimit};
 
 use crate::children::ChildEnd;
 use crate::evaluate::part;
-use crate::limits::{CARD_TRIES_MAX, CARD_WAIT, LEASE_POLL};
+use crate::limits::{BUSY_TRIES_MAX, CARD_TRIES_MAX, CARD_WAIT, LEASE_POLL, SIMULATED_WALL_FACTOR};
 use crate::reference::Whose;
 use crate::{Judge, JudgeError};
 
@@ -50,7 +50,11 @@ impl Judge {
             let mut cost = vec![part("wait for the GPU", waited)];
             request.device = self.device_choice(lease.as_ref(), run.whose);
             let started = Instant::now();
-            let end = self.call(run.kind, &request, run.bulk, run.limits, lease.as_ref(), cancel);
+            let limits = match lease {
+                Some(_) => run.limits.clone(),
+                None => simulated(run.limits),
+            };
+            let end = self.call(run.kind, &request, run.bulk, &limits, lease.as_ref(), cancel);
             cost.push(part("process", started));
             let healthy = match &lease {
                 Some(lease) if in_trouble(&end) => self.check_health(lease, cancel)?,
@@ -59,9 +63,12 @@ impl Judge {
             tries += 1;
             match end {
                 Ok(ChildEnd::Killed(_)) if tries < run.killed_tries_max => {}
+                // On the simulator only processor time counts: others had the processors.
+                Ok(ChildEnd::TimedOut(TimeLimit::Wall))
+                    if lease.is_none() && tries < BUSY_TRIES_MAX => {}
                 Err(JudgeError::NotAvailable(_)) if !healthy => {}
                 // Our own kernels do no harm: a card that failed under them has failed.
-                Ok(ChildEnd::TimedOut | ChildEnd::Crashed(_) | ChildEnd::Broken(_))
+                Ok(ChildEnd::TimedOut(_) | ChildEnd::Crashed(_) | ChildEnd::Broken(_))
                     if !healthy && run.whose == Whose::Reference => {}
                 Err(JudgeError::NotAvailable(_)) if lease.is_some() && tries < CARD_TRIES_MAX => {
                     drop(lease);
@@ -76,6 +83,24 @@ impl Judge {
     }
 }
 
+/// Limits on the simulator: its speed is that of the processors it gets, so that the processor time
+/// ends it, and the clock only where it gets hardly any.
+fn simulated(limits: &ChildLimits) -> ChildLimits {
+    let wall = Duration::from_secs(limits.cpu_s).saturating_mul(SIMULATED_WALL_FACTOR);
+    ChildLimits { deadline: limits.deadline.max(wall), ..limits.clone() }
+}
+
+/// What is said of a child on the simulator that hardly got the processors.
+pub(crate) fn busy(limits: &ChildLimits) -> String {
+    format!(
+        "this machine was busy: in {} s its process did not get {} s of processor time, {} times in \
+         a row",
+        simulated(limits).deadline.as_secs(),
+        limits.cpu_s,
+        BUSY_TRIES_MAX
+    )
+}
+
 /// True for ends after which a card must show that it still works.
 pub(crate) fn in_trouble(end: &Result<ChildEnd<RunReport>, JudgeError>) -> bool {
     match end {
@@ -83,7 +108,7 @@ pub(crate) fn in_trouble(end: &Result<ChildEnd<RunReport>, JudgeError>) -> bool 
             let runs = report.runs.iter().map(|run| &run.end);
             runs.chain(report.window.iter().map(|window| &window.end)).any(left_in_trouble)
         }
-        Ok(ChildEnd::TimedOut | ChildEnd::Crashed(_) | ChildEnd::Broken(_)) => true,
+        Ok(ChildEnd::TimedOut(_) | ChildEnd::Crashed(_) | ChildEnd::Broken(_)) => true,
         Ok(ChildEnd::Killed(_)) | Err(JudgeError::NotAvailable(_)) => true,
         Err(_) => false,
     }

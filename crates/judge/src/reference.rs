@@ -11,10 +11,11 @@ use pipeline::launch::ResolvedPlan;
 use pipeline::scope::Scope;
 use pipeline::task::Task;
 use pipeline::task::signature::Signature;
+use pipeline::verdict::Kind;
 use sandbox::wire::{
     DeviceChoice, InputTensor, OutputTensor, RunCase, RunEnd, RunReport, RunRequest, Slice,
 };
-use sandbox::{CancelFlag, ChildKind, Memfd};
+use sandbox::{CancelFlag, ChildKind, Memfd, TimeLimit};
 
 use crate::cases::{Tensors, input_sizes, lock, reference_sizes};
 use crate::children::ChildEnd;
@@ -24,7 +25,7 @@ use crate::limits::{
     CANDIDATE_LAUNCH_BUDGET, CANDIDATE_TRIES_MAX, REFERENCE_BUILDS_MAX, REFERENCE_LAUNCH_BUDGET,
     REFERENCE_LAUNCH_DEADLINE_MS, REFERENCE_LIMITS,
 };
-use crate::on_card::CardRun;
+use crate::on_card::{CardRun, busy};
 use crate::{Build, Judge, JudgeError};
 
 /// Compiled references by task hash.
@@ -184,12 +185,19 @@ impl Judge {
         let broken = |why: String| JudgeError::Reference { task: task.spec.name.clone(), why };
         let report: RunReport = match self.run_on_card(run, request, cancel)?.end {
             ChildEnd::Reported(report) => report,
-            ChildEnd::TimedOut => {
-                return Err(broken("it did not end within its deadline".to_owned()));
+            ChildEnd::TimedOut(TimeLimit::Wall) if self.config.gpus.is_none() => {
+                return Err(JudgeError::NotAvailable(busy(run.limits)));
             }
-            ChildEnd::Crashed(why) | ChildEnd::Killed(why) | ChildEnd::Broken(why) => {
-                return Err(broken(why));
+            ChildEnd::TimedOut(_) => {
+                return Err(broken("it did not end within its time".to_owned()));
             }
+            ChildEnd::Crashed(why) => return Err(broken(why)),
+            // No kernel can do that: this machine, or this program.
+            ChildEnd::Killed(why) => {
+                let often = format!("{why}, {} times in a row", run.killed_tries_max);
+                return Err(too_small(task, &often));
+            }
+            ChildEnd::Broken(why) => return Err(too_small(task, &why)),
         };
         let failed = report.runs.iter().zip(dims).find(|(run, _)| run.end != RunEnd::Completed);
         match failed {
@@ -227,6 +235,9 @@ impl Judge {
         let build =
             self.compile(&task.reference.source, &tunables, &plan.kernel_names(), cancel)?;
         if let Some(verdict) = &build.verdict {
+            if verdict.kind == Kind::Unsimulatable {
+                return Err(too_small(task, &verdict.detail));
+            }
             let why = format!("{verdict}: {}", verdict.detail);
             return Err(JudgeError::Reference { task: task.spec.name.clone(), why });
         }
@@ -259,6 +270,15 @@ impl Judge {
             },
         }
     }
+}
+
+/// A reference that this machine, or this program, could not run: the task is not at fault.
+fn too_small(task: &Task, why: &str) -> JudgeError {
+    JudgeError::NotAvailable(format!(
+        "the reference of `{}` could not be run on this machine: {why}; is memory short? Free some, \
+         raise the limits of this process (`ulimit -a`), or use a larger machine",
+        task.spec.name
+    ))
 }
 
 /// One run of a reference; inputs and outputs with their places in the child's bulk.

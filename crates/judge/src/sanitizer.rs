@@ -168,7 +168,7 @@ fn found(end: ChildEnd<RunReport>, said: &str, reason: Reason, shape: &str) -> F
 fn all_completed(end: ChildEnd<RunReport>) -> Result<(), String> {
     let report = match end {
         ChildEnd::Reported(report) => report,
-        ChildEnd::TimedOut => return Err("it was not done in time".to_owned()),
+        ChildEnd::TimedOut(_) => return Err("it was not done in time".to_owned()),
         ChildEnd::Crashed(why) | ChildEnd::Broken(why) | ChildEnd::Killed(why) => return Err(why),
     };
     if report.runs.is_empty() {

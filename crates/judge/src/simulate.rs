@@ -178,7 +178,7 @@ impl Judge {
         let kind = ChildKind::Candidate;
         let runs = match self.call(kind, &request, &bulk, &limits, None, cancel)? {
             ChildEnd::Reported(RunReport { runs, .. }) => Ok(runs),
-            ChildEnd::TimedOut => Err(RunEnd::Hang(format!(
+            ChildEnd::TimedOut(_) => Err(RunEnd::Hang(format!(
                 "it did not end within {} s of this machine's time",
                 deadline.as_secs()
             ))),

@@ -12,7 +12,7 @@ use pipeline::report::PartCost;
 use pipeline::task::spec::{Case, Input, Output, TaskSpec};
 use pipeline::verdict::{Reason, Verdict};
 use sandbox::wire::{InputTensor, OutputTensor, RunCase, RunReport, RunRequest, Slice};
-use sandbox::{CancelFlag, ChildKind};
+use sandbox::{CancelFlag, ChildKind, TimeLimit};
 
 use crate::cases::{CaseData, Tensors, is_weight, output_sizes};
 use crate::children::{ChildEnd, broken_here};
@@ -20,7 +20,7 @@ use crate::compared::Bulk;
 use crate::evaluate::Evaluation;
 use crate::headline::Headline;
 use crate::limits::{CANDIDATE_LIMITS, CANDIDATE_TRIES_MAX, SLACK_BYTES};
-use crate::on_card::CardRun;
+use crate::on_card::{CardRun, busy};
 use crate::reference::{EMPTY, Whose, image_memfds};
 use crate::{Judge, JudgeError};
 
@@ -216,7 +216,7 @@ impl Judge {
         headline.seal()?;
         let note = "the GPU failed its health probe afterwards and is out of service";
         Ok(Ran {
-            report: report_or_verdict(ran.end),
+            report: report_or_verdict(ran.end, self.config.gpus.is_none()),
             gpu: ran.sheet,
             note: (!ran.healthy).then(|| note.to_owned()),
             repeatable: ran.healthy,
@@ -330,10 +330,25 @@ fn narrowed(output: &Output, expected: &Tensors) -> Result<Vec<u8>, JudgeError> 
     Ok(crate::admission::narrowed(output.dtype, &map[offset as usize..(offset + bytes) as usize]))
 }
 
-fn report_or_verdict(end: ChildEnd<RunReport>) -> Result<RunReport, (Verdict, bool)> {
+/// On the simulator no clock says that a kernel hangs: that is shown by what it executes, in
+/// [`RunEnd::Hang`](sandbox::wire::RunEnd).
+fn report_or_verdict(
+    end: ChildEnd<RunReport>,
+    simulated: bool,
+) -> Result<RunReport, (Verdict, bool)> {
     match end {
         ChildEnd::Reported(report) => Ok(report),
-        ChildEnd::TimedOut => {
+        ChildEnd::TimedOut(TimeLimit::Processor) if simulated => {
+            let detail = format!(
+                "too slow for the simulator: its cases took more than {} s of processor time",
+                CANDIDATE_LIMITS.cpu_s
+            );
+            Err((Verdict::failed(Reason::Unsupported, detail), false))
+        }
+        ChildEnd::TimedOut(TimeLimit::Wall) if simulated => {
+            Err((broken_here(&busy(&CANDIDATE_LIMITS)), false))
+        }
+        ChildEnd::TimedOut(_) => {
             let seconds = CANDIDATE_LIMITS.deadline.as_secs();
             let detail = format!("its cases and the timing did not end within {seconds} s");
             Err((Verdict::failed(Reason::Timeout, detail), false))
@@ -346,6 +361,30 @@ fn report_or_verdict(end: ChildEnd<RunReport>) -> Result<RunReport, (Verdict, bo
         ChildEnd::Crashed(why) => {
             let detail = format!("its process died: {why}");
             Err((Verdict::failed(Reason::Crash, detail), false))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::verdict::Kind;
+
+    use super::*;
+
+    #[test]
+    fn only_on_a_card_does_the_clock_say_that_a_kernel_hangs() {
+        for (limit, simulated, kind, words) in [
+            (TimeLimit::Wall, false, Kind::Hung, "did not end within 60 s"),
+            (TimeLimit::Processor, false, Kind::Hung, "did not end within 60 s"),
+            (TimeLimit::Wall, true, Kind::Unsimulatable, "this machine was busy: in 240 s"),
+            (TimeLimit::Processor, true, Kind::Unsimulatable, "too slow for the simulator"),
+        ] {
+            let ended = report_or_verdict(ChildEnd::TimedOut(limit), simulated);
+            let (verdict, repeatable) = ended.unwrap_err();
+            assert_eq!(verdict.kind, kind, "{limit:?} {simulated}: {verdict}");
+            assert!(verdict.detail.contains(words), "{}", verdict.detail);
+            // What depends on the clock is remembered of nobody.
+            assert!(!repeatable, "{limit:?} {simulated}");
         }
     }
 }

@@ -111,6 +111,15 @@ pub struct ChildRun {
     pub confinement: Option<Confinement>,
 }
 
+/// Which limit of time a child reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeLimit {
+    /// Its deadline, which also passes while others have the processors.
+    Wall,
+    /// Its own processor time.
+    Processor,
+}
+
 /// How a child ended. None of these is an error of the caller's side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChildOutcome {
@@ -127,8 +136,8 @@ pub enum ChildOutcome {
         /// The exit code, if it exited.
         code: Option<i32>,
     },
-    /// It reached its deadline, or its limit of processor time.
-    TimedOut,
+    /// It reached a limit of time.
+    TimedOut(TimeLimit),
     /// It wrote more than one report may have; it was killed at once.
     Flooded,
     /// It exited with 0 and its report is missing, cut short, or followed by more.

@@ -21,6 +21,7 @@ use pipeline::confinement::{Confinement, Layer, LayerState};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use cgroup::Group;
+pub(crate) use identity::is_of_child;
 pub(crate) use namespaces::outer_process_id;
 pub(crate) use shape::mirror;
 

@@ -10,6 +10,7 @@ mod cancel;
 mod child;
 mod confine;
 mod error;
+mod folder;
 mod frame;
 pub mod inside;
 mod launch;
@@ -22,13 +23,15 @@ mod watch;
 pub mod wire;
 
 pub use cancel::CancelFlag;
-pub use child::{ChildKind, ChildLimits, ChildOutcome, ChildRun, ChildSpec};
+pub use child::{ChildKind, ChildLimits, ChildOutcome, ChildRun, ChildSpec, TimeLimit};
 pub use confine::set::{Calls, ConfinementSet, Namespace};
 pub use error::SandboxError;
+pub use folder::remove_left_folders;
 pub use launch::launch;
 pub use limits::{BULK_MAX, MESSAGE_BYTES_MAX, STDERR_BYTES_MAX};
 pub use memfd::{Map, MapMut, Memfd};
 pub use server::{ForkServer, ServerSpec, WindowCall};
+pub use system::outlive_file_limits;
 
 /// The first argument of every child.
 pub const CHILD_COMMAND: &str = "__child";
@@ -56,6 +59,11 @@ pub const EXIT_NOT_A_CHILD: u8 = 2;
 /// What the child needs is not available on this machine.
 pub const EXIT_NOT_AVAILABLE: u8 = 71;
 
+/// Ends this process now, without exit handlers, whatever its threads do.
+pub fn end_at_once(code: u8) -> ! {
+    system::end(i32::from(code))
+}
+
 /// Runs one child to its end, whatever the end is: when this returns, its process
 /// group is killed, its working directory is gone, and the child is reaped. Only a child that
 /// cannot die is not, which is [`ChildOutcome::Unreaped`].
@@ -74,14 +82,11 @@ pub const EXIT_NOT_AVAILABLE: u8 = 71;
 pub fn run_child(spec: &ChildSpec<'_>) -> Result<ChildRun, SandboxError> {
     spawn::check(spec)?;
     let started = std::time::Instant::now();
-    let folder = tempfile::Builder::new()
-        .prefix("warpwright-child-")
-        .tempdir()
-        .map_err(|error| SandboxError::system("create a working directory", error))?;
+    let folder = folder::WorkFolder::new(folder::CHILD)?;
     let running = spawn::start(spec, folder.path())?;
     let end = watch::until_end(running, spec, started)?;
     let wall = started.elapsed();
-    folder.close().map_err(|error| SandboxError::system("remove the working directory", error))?;
+    folder.close()?;
     let watch::End { outcome, stderr_tail, confinement } = end;
     Ok(ChildRun { outcome, wall, stderr_tail, confinement })
 }

@@ -30,6 +30,10 @@ pub(crate) const SERVER_REQUEST_BYTES_MAX: usize = 128 << 10;
 pub(crate) const SERVER_ANSWER_BYTES_MAX: usize = 64 << 10;
 /// How long a fork server may take to fork or to reap before it counts as dead.
 pub(crate) const SERVER_ANSWER_WAIT: std::time::Duration = std::time::Duration::from_secs(30);
+/// Tries to make a working directory before another program that tidies up takes it.
+pub(crate) const FOLDER_TRIES_MAX: u32 = 8;
+/// Temporary files and folders that are looked at for what killed programs left.
+pub(crate) const FOLDERS_SEEN_MAX: usize = 100_000;
 /// Descriptors that are closed one by one where there is no call for all of them.
 pub(crate) const OPEN_FILES_MAX: u64 = 1 << 20;
 /// Processes and threads that a child may have.

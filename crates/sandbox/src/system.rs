@@ -125,6 +125,17 @@ fn close_all(first: libc::c_uint, last: libc::c_uint) {
     }
 }
 
+/// Has a file that may not grow any more be an error of the write, not the end of this process.
+///
+/// The signal gets a handler instead of being ignored: what this process starts has the default
+/// again.
+pub fn outlive_file_limits() {
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, do_nothing as *const () as libc::sighandler_t) };
+}
+
+extern "C" fn do_nothing(_: libc::c_int) {}
+
 /// Ends this process by a signal, whatever handler it has.
 pub(crate) fn end_by(signal: i32) {
     // SAFETY: the default action of a signal replaces a handler; the signal goes to this process.

@@ -10,7 +10,7 @@ use pipeline::confinement::Confinement;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use crate::child::{ChildOutcome, ChildSpec};
+use crate::child::{ChildOutcome, ChildSpec, TimeLimit};
 use crate::confine::Told;
 use crate::confine::set::ConfinementSet;
 use crate::error::SandboxError;
@@ -65,7 +65,7 @@ pub(crate) fn until_end(
     let outcome = match (stop, status) {
         (Stop::Cancelled, _) => ChildOutcome::Cancelled,
         (_, None) => ChildOutcome::Unreaped,
-        (Stop::TimedOut, _) => ChildOutcome::TimedOut,
+        (Stop::TimedOut, _) => ChildOutcome::TimedOut(TimeLimit::Wall),
         (Stop::Flooded, _) => ChildOutcome::Flooded,
         (Stop::Exited, _) if flooded => ChildOutcome::Flooded,
         (Stop::Exited, Some(status)) => match outcome(status, watch.report, &stderr_tail) {
@@ -242,7 +242,7 @@ pub(crate) fn outcome(status: ExitStatus, report: Vec<u8>, stderr_tail: &str) ->
         (Some(REPORTED), _) => reported(report),
         (Some(OUR_BUG), _) => ChildOutcome::OurBug(reason(&report, stderr_tail)),
         (Some(NOT_AVAILABLE), _) => ChildOutcome::NotAvailable(reason(&report, stderr_tail)),
-        (_, Some(SIGXCPU)) => ChildOutcome::TimedOut,
+        (_, Some(SIGXCPU)) => ChildOutcome::TimedOut(TimeLimit::Processor),
         (code, signal) => ChildOutcome::Crashed { signal, code },
     }
 }
@@ -289,7 +289,7 @@ mod tests {
                 whole(),
                 ChildOutcome::Crashed { signal: Some(11), code: None },
             ),
-            (ExitStatus::from_raw(SIGXCPU), whole(), ChildOutcome::TimedOut),
+            (ExitStatus::from_raw(SIGXCPU), whole(), ChildOutcome::TimedOut(TimeLimit::Processor)),
         ];
         for (status, report, expected) in cases {
             assert_eq!(outcome(status, report, "first\nlast words\n"), expected, "{status:?}");

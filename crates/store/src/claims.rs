@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::acceptances::make_claim;
 use crate::error::StoreError;
 use crate::open::{Store, Work};
-use crate::tables::{acceptance, approval, claim, event, review};
+use crate::tables::{acceptance, approval, claim, event, review, run};
 use crate::{
     AcceptanceId, ClaimId, ClaimRow, ClaimState, Decision, NewCheck, Result, ReviewRow, Ruling,
     RunId,
@@ -37,10 +37,33 @@ impl Store {
     pub async fn claim(&self, selector: &str) -> Result<ClaimRow> {
         let mut found = claim::with_prefix(&mut *self.read().await?, selector).await?;
         let unknown = || StoreError::UnknownClaim { selector: selector.to_owned() };
-        if selector.is_empty() || found.len() > 1 {
+        if selector.is_empty() {
             return Err(unknown());
         }
+        if found.len() > 1 {
+            return Err(StoreError::ambiguous(selector, &named(&found)));
+        }
         found.pop().ok_or_else(unknown)
+    }
+
+    /// The claim with an id that begins so, where a run may be meant as well; `None` where no
+    /// claim's does.
+    ///
+    /// # Errors
+    /// More than one claim, or a claim and a run: neither is guessed.
+    pub async fn claim_unless_run(&self, selector: &str) -> Result<Option<ClaimRow>> {
+        let mut tx = self.read().await?;
+        let mut claims = claim::with_prefix(&mut tx, selector).await?;
+        if selector.is_empty() || claims.is_empty() {
+            return Ok(None);
+        }
+        let runs = run::ids_with_prefix(&mut tx, selector).await?;
+        if claims.len() + runs.len() > 1 {
+            let mut found = named(&claims);
+            found.extend(runs.iter().map(|id| format!("run {id}")));
+            return Err(StoreError::ambiguous(selector, &found));
+        }
+        Ok(claims.pop())
     }
 
     /// Stores a look at a claim again, and what becomes of the claim.
@@ -152,4 +175,10 @@ async fn approve(
         "reason": ruling.reason, "reviewer": ruling.reviewer, "decided_us": work.now_us,
     });
     event::append(work, run, "claim_reviewed", &body).await
+}
+
+/// Claims as an error lists them.
+fn named(claims: &[ClaimRow]) -> Vec<String> {
+    let of = |row: &ClaimRow| format!("claim {} of {} #{}", row.id, row.task_name, row.seq);
+    claims.iter().map(of).collect()
 }

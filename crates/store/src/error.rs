@@ -27,6 +27,11 @@ pub enum StoreError {
     OlderSchema { ledger: String, found: i64, known: i64 },
     #[error("no space left for {ledger}; free some, then resume: nothing stored was lost")]
     DiskFull { ledger: String },
+    #[error(
+        "{ledger} could not be written ({why}): see that its disk has room and works, and that \
+         files may be so long (`ulimit -f`), then resume: nothing stored was lost"
+    )]
+    CannotWrite { ledger: String, why: String },
     #[error("{ledger} or its folder may not be written; change its permissions or copy it")]
     ReadOnly { ledger: String },
     #[error("{ledger} does not exist; check the path, or start a run to create it")]
@@ -41,13 +46,15 @@ pub enum StoreError {
         "no run `{selector}` in the ledger; `@last` is the newest, a prefix of an id also does"
     )]
     UnknownRun { selector: String },
-    #[error("`{selector}` is the start of {matches} run ids; give more of it")]
-    AmbiguousRun { selector: String, matches: usize },
+    #[error("`{selector}` is the start of several ids: {candidates}; give more of it")]
+    Ambiguous { selector: String, candidates: String },
     #[error("no attempt {attempt} in the ledger; list the attempts of its run")]
     UnknownAttempt { attempt: String },
     #[error("no task {hash} in the ledger; start a run from its folder first")]
     UnknownTask { hash: String },
-    #[error("no claim or acceptance `{selector}` in the ledger, or more than one begins so")]
+    #[error(
+        "no claim or acceptance `{selector}` in the ledger; `report` lists the claims of a run"
+    )]
     UnknownClaim { selector: String },
     #[error("attempt {seq} cannot be {action}: it is {found}; read it again and go on from there")]
     WrongState { seq: u32, action: &'static str, found: String },
@@ -63,6 +70,9 @@ pub enum StoreError {
     Failed { ledger: String, why: String },
 }
 
+/// Ids that an error lists before it counts the rest.
+const CANDIDATES_MAX: usize = 8;
+
 /// What an error calls the ledger when it does not know the path.
 const UNNAMED: &str = "the ledger";
 
@@ -75,6 +85,15 @@ impl StoreError {
         Self::Failed { ledger: UNNAMED.to_owned(), why: why.into() }
     }
 
+    /// Several things have ids that begin like `selector`; each is named with its kind.
+    pub(crate) fn ambiguous(selector: &str, found: &[String]) -> Self {
+        let mut candidates = found[..found.len().min(CANDIDATES_MAX)].join(", ");
+        if let Some(more @ 1..) = found.len().checked_sub(CANDIDATES_MAX) {
+            candidates += &format!(" and {more} more");
+        }
+        Self::Ambiguous { selector: selector.to_owned(), candidates }
+    }
+
     /// Names the ledger by its path in the variants that speak of it.
     pub(crate) fn at(mut self, path: &Path) -> Self {
         match &mut self {
@@ -83,6 +102,7 @@ impl StoreError {
             | Self::NewerSchema { ledger, .. }
             | Self::OlderSchema { ledger, .. }
             | Self::DiskFull { ledger }
+            | Self::CannotWrite { ledger, .. }
             | Self::ReadOnly { ledger }
             | Self::Absent { ledger }
             | Self::Unfinished { ledger }
@@ -91,7 +111,7 @@ impl StoreError {
             Self::RunLocked { .. }
             | Self::LockFile { .. }
             | Self::UnknownRun { .. }
-            | Self::AmbiguousRun { .. }
+            | Self::Ambiguous { .. }
             | Self::UnknownAttempt { .. }
             | Self::UnknownTask { .. }
             | Self::UnknownClaim { .. }
@@ -143,6 +163,23 @@ impl From<sqlx::Error> for StoreError {
 }
 
 impl StoreError {
+    /// What the operating system refused, by the extended codes of SQLite.
+    fn of_disk(code: u32, ledger: String) -> Self {
+        let why = match code >> 8 {
+            1 | 2 | 33 => {
+                let what = "a part of it cannot be read from the disk".to_owned();
+                return Self::Damaged { ledger, what };
+            }
+            3 => "writing failed",
+            4 | 5 => "it could not be brought to the disk",
+            6 => "its length could not be changed",
+            12 => "there is no memory for it",
+            18..=21 | 24 => "its -shm file could not be used",
+            _ => "its disk failed",
+        };
+        Self::CannotWrite { ledger, why: why.to_owned() }
+    }
+
     fn of_database(error: &dyn DatabaseError) -> Self {
         let ledger = UNNAMED.to_owned();
         let code = error.code().and_then(|code| code.parse::<u32>().ok()).unwrap_or(0);
@@ -150,6 +187,7 @@ impl StoreError {
         match code & 0xff {
             5 | 6 => Self::Locked { ledger },
             8 => Self::ReadOnly { ledger },
+            10 => Self::of_disk(code, ledger),
             11 | 26 => Self::Damaged { ledger, what: error.message().to_owned() },
             13 => Self::DiskFull { ledger },
             14 => Self::CannotOpen { ledger, why: error.message().to_owned() },

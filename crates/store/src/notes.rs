@@ -43,7 +43,7 @@ impl Store {
         why: (&str, &str),
         wait_ms: Option<u64>,
     ) -> Result<()> {
-        let NotedModel { provider, model } = model;
+        let [provider, model] = self.stored_names(model);
         let (class, message) = why;
         let message = scrubbing::text(self.scrubber(), message);
         let message = capped(&message, ERROR_BYTES_MAX);
@@ -59,8 +59,13 @@ impl Store {
     /// # Errors
     /// An unknown run.
     pub async fn note_breaker_closed(&self, run: &RunId, model: NotedModel<'_>) -> Result<()> {
-        let NotedModel { provider, model } = model;
+        let [provider, model] = self.stored_names(model);
         self.note(run, "breaker_closed", json!({ "provider": provider, "model": model })).await
+    }
+
+    /// Names as calls store them.
+    fn stored_names(&self, model: NotedModel<'_>) -> [String; 2] {
+        [model.provider, model.model].map(|name| scrubbing::text(self.scrubber(), name))
     }
 
     async fn note(&self, run: &RunId, kind: &str, body: Value) -> Result<()> {

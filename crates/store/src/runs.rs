@@ -143,14 +143,19 @@ impl Store {
             return Err(unknown());
         }
         let mut found = run::ids_with_prefix(&mut tx, selector).await?;
-        match (found.pop(), found.len()) {
-            (Some(id), 0) => Ok(id),
-            (Some(_), others) => {
-                let selector = selector.to_owned();
-                Err(StoreError::AmbiguousRun { selector, matches: others + 1 })
-            }
-            (None, _) => Err(unknown()),
+        if found.len() > 1 {
+            let found: Vec<_> = found.iter().map(|id| format!("run {id}")).collect();
+            return Err(StoreError::ambiguous(selector, &found));
         }
+        found.pop().ok_or_else(unknown)
+    }
+
+    /// The runs whose ids begin so.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn runs_beginning(&self, prefix: &str) -> Result<Vec<RunId>> {
+        run::ids_with_prefix(&mut *self.read().await?, prefix).await
     }
 
     /// The seeds of a run's hidden inputs; never to be shown or exported.

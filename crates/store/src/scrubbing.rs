@@ -3,6 +3,8 @@
 //!
 //! Kernels, plans, PTX and cubins are stored as they are: they are hashed, and built again.
 
+use std::borrow::Cow;
+
 use pipeline::build::Diagnostic;
 use pipeline::scrub::Scrubber;
 use pipeline::verdict::Verdict;
@@ -10,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::StoreError;
-use crate::{Result, SettledReply};
+use crate::{CallTarget, Result, SettledReply};
 
 pub(crate) fn text(scrubber: &Scrubber, text: &str) -> String {
     scrubber.scrub(text).into_owned()
@@ -18,6 +20,25 @@ pub(crate) fn text(scrubber: &Scrubber, text: &str) -> String {
 
 pub(crate) fn verdict(scrubber: &Scrubber, verdict: &Verdict) -> Verdict {
     Verdict { detail: text(scrubber, &verdict.detail), ..verdict.clone() }
+}
+
+/// Names of a provider and its model, which for a program is a path of this machine.
+pub(crate) struct Target<'a> {
+    provider: Cow<'a, str>,
+    model: Cow<'a, str>,
+    price_json: &'a str,
+}
+
+impl<'a> Target<'a> {
+    pub(crate) fn of(scrubber: &Scrubber, target: CallTarget<'a>) -> Self {
+        let CallTarget { provider, model, price_json } = target;
+        Self { provider: scrubber.scrub(provider), model: scrubber.scrub(model), price_json }
+    }
+
+    pub(crate) fn clean(&self) -> CallTarget<'_> {
+        let Self { provider, model, price_json } = self;
+        CallTarget { provider, model, price_json }
+    }
 }
 
 pub(crate) fn reply(scrubber: &Scrubber, reply: &SettledReply) -> SettledReply {

@@ -42,6 +42,8 @@ impl Store {
         target: CallTarget<'_>,
     ) -> Result<AttemptRow> {
         let mut work = self.write().await?;
+        let clean = scrubbing::Target::of(self.scrubber(), target);
+        let target = clean.clean();
         attempt::refuse_repeated(&mut work, run, task, ask.seq).await?;
         let id = work.new_attempt_id();
         let prompt_hash = prompt.hash();
@@ -161,6 +163,8 @@ impl Store {
         target: CallTarget<'_>,
     ) -> Result<AttemptRow> {
         let mut work = self.write().await?;
+        let clean = scrubbing::Target::of(self.scrubber(), target);
+        let target = clean.clean();
         let step = Step::load(&mut work, id, "reserved anew", &[State::Asked]).await?;
         let open = step.open_call(&mut work, CallState::Reserved).await?;
         call::set_reservation(&mut work, &open.row.id, reservation, target).await?;
@@ -182,6 +186,8 @@ impl Store {
         target: CallTarget<'_>,
     ) -> Result<AttemptRow> {
         let mut work = self.write().await?;
+        let clean = scrubbing::Target::of(self.scrubber(), target);
+        let target = clean.clean();
         let step = Step::load(&mut work, id, "asked again", &[State::Asked]).await?;
         let last = call::newest(work.connection(), id).await?;
         step.refuse_open_call(&last)?;

@@ -1,5 +1,12 @@
 //! Every cap of the program in one place.
 
+/// Threads that run tasks; what takes long is done by others.
+pub(crate) const WORKER_THREADS: usize = 2;
+/// Threads that judge, build and wait; further work waits for one of them.
+pub(crate) const BLOCKING_THREADS_MAX: usize = 256;
+/// Threads without which a run would stand still: those above, the ledger's connections, and some
+/// that judge.
+pub(crate) const THREADS_MIN: usize = 12;
 /// Largest task file that is read, in bytes.
 pub(crate) const TASK_FILE_BYTES_MAX: u64 = 4 << 20;
 /// Files of one task folder.

@@ -75,7 +75,7 @@ impl Fact {
             Progress::Retrying { task, seq, wait_ms, .. } => {
                 step(task, seq, Step::Retrying { wait_ms })
             }
-            Progress::Resting { .. } | Progress::Back { .. } => None,
+            Progress::Resting { .. } | Progress::Back { .. } | Progress::Paused { .. } => None,
             Progress::SearchEnded { .. } | Progress::Unnoted { .. } => None,
         }
     }

@@ -21,6 +21,7 @@ mod privacy;
 mod progress;
 mod providers;
 mod python;
+mod runtime;
 mod selector;
 mod selftest;
 mod settings;
@@ -52,6 +53,9 @@ fn main() -> ExitCode {
         sandbox::launch();
     }
     take_all_descriptors();
+    sandbox::outlive_file_limits();
+    runtime::end_at_panics();
+    sandbox::remove_left_folders();
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -61,11 +65,6 @@ fn main() -> ExitCode {
     };
     let command = &cli.command;
     let json = command.prints_records() || (cli.json && !command.prints_a_file());
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let result = match runtime {
-        Ok(runtime) => runtime.block_on(commands::perform(cli)),
-        Err(error) => Err(error.into()),
-    };
+    let result = runtime::build().and_then(|it| it.block_on(commands::perform(cli)));
     outcome::finish(result, json)
 }

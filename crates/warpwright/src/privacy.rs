@@ -9,8 +9,10 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 
 use crate::limits::KEY_BYTES_MAX;
+use crate::outcome::bad_input;
 use crate::settings::Places;
 use crate::settings::file::ModelSection;
+use crate::settings::model::ModelSetting;
 use crate::wiring::read_text;
 use crate::{environment, terminal};
 
@@ -39,6 +41,48 @@ pub(crate) fn warn_of_readers(ledger: &Path) {
 
 /// What keeps secrets and traces of this machine out of prompts, the ledger and exports.
 pub(crate) fn scrubber(places: &Places) -> Scrubber {
+    let machine = Machine {
+        host: environment::host_name(),
+        home: environment::home().unwrap_or_default(),
+        users: environment::user_names(),
+        paths: [&places.ledger, &places.cache].map(|path| path.as_path()).to_vec(),
+        variables: environment::variables(),
+    };
+    let (texts, left_out) = known(places, &machine);
+    if !left_out.is_empty() {
+        terminal::note(&format!(
+            "warning: too long or too many to be kept out of prompts and the ledger: {}",
+            left_out.join(", ")
+        ));
+    }
+    Scrubber::new(texts)
+}
+
+/// Refuses a program that answers with a secret among its words: they are stored with the run, to
+/// be started again, and everybody on the machine sees them.
+pub(crate) fn refuse_secret_words(places: &Places, models: &[ModelSetting]) -> anyhow::Result<()> {
+    let machine = Machine { variables: environment::variables(), ..Machine::default() };
+    let secrets = Scrubber::new(known(places, &machine).0);
+    for model in models {
+        let ModelSetting::Command(setting) = model else { continue };
+        let words = setting.argv.iter().map(String::as_str).chain([setting.model.as_str()]);
+        let found = words.zip(1..).find_map(|(word, at)| Some((secrets.find(word)?, at)));
+        // A name and its value may be words of their own.
+        let joined = || Some((secrets.find(&setting.argv.join(" "))?, 0));
+        if let Some((found, at)) = found.or_else(joined) {
+            let place = if at == 0 { String::new() } else { format!(" (word {at})") };
+            return Err(bad_input(format!(
+                "the command of the model `{}` has {} in it{place}, and it is stored with the run: \
+                 let the program read it from a file, or name its variable in `environment`",
+                setting.name, found.what
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Texts that must not leave, and what of them cannot be looked for.
+fn known(places: &Places, machine: &Machine<'_>) -> (Vec<Private>, Vec<String>) {
     let (mut named, mut keys) = (vec![environment::OPENAI_API_KEY.to_owned()], Vec::new());
     for (name, model) in &places.file.model {
         match model {
@@ -54,24 +98,11 @@ pub(crate) fn scrubber(places: &Places) -> Scrubber {
             ModelSection::Command(_) | ModelSection::Mailbox(_) | ModelSection::Replay(_) => {}
         }
     }
-    let machine = Machine {
-        host: environment::host_name(),
-        home: environment::home().unwrap_or_default(),
-        users: environment::user_names(),
-        paths: [&places.ledger, &places.cache].map(|path| path.as_path()).to_vec(),
-        variables: environment::variables(),
-    };
-    let (texts, left_out) = machine.texts(keys, &named);
-    if !left_out.is_empty() {
-        terminal::note(&format!(
-            "warning: too long or too many to be kept out of prompts and the ledger: {}",
-            left_out.join(", ")
-        ));
-    }
-    Scrubber::new(texts)
+    machine.texts(keys, &named)
 }
 
 /// What is known of this machine and who sits at it.
+#[derive(Default)]
 struct Machine<'a> {
     host: String,
     home: String,

@@ -108,6 +108,8 @@ fn plain_line(progress: &Progress<'_>, many: bool) -> Option<String> {
         Progress::SearchEnded { task, end } => {
             format!("{}search ended: {}", prefix(task), end.describe())
         }
+        Progress::Paused { why: Some(why) } => format!("paused: {why}"),
+        Progress::Paused { why: None } => "going on".to_owned(),
         Progress::Unnoted { why } => {
             terminal::note(&format!("the run broke, and the ledger could not note it: {why}"));
             return None;

@@ -3,6 +3,7 @@
 //! A front-end message is `file(line): error: text`, then the source line and a caret, then an
 //! empty line. An assembler message names a line of the PTX, which is traced back to the source.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
@@ -15,6 +16,8 @@ use crate::limits::{
 mod assembler;
 mod names;
 
+/// How the compiler begins to say that it could not open a file that is included.
+const OPENING: [&str; 2] = ["cannot open source file \"", "could not open source file \""];
 /// What stands for a message about a file that is not the candidate's.
 const OTHER_FILE: &str = "a file outside the source was included";
 /// Static shared memory that every device has; beyond it a compile may fail without a word.
@@ -28,7 +31,21 @@ pub(super) fn tidy(log: &str, include_dirs: &[PathBuf]) -> String {
         .filter(|line| !line.starts_with("ptxas info    : Compile time"))
         .filter(|line| !line.starts_with("Remark: The warnings can be suppressed"))
         .collect();
+    let kept: Vec<_> = kept.into_iter().map(without_cause).collect();
     without_others(&shorten_paths(&kept.join("\n"), include_dirs))
+}
+
+/// A file that cannot be included, without why: whether it is missing or only closed would tell
+/// which files this machine has.
+fn without_cause(line: &str) -> Cow<'_, str> {
+    let parts = front_end(line).and_then(|_| {
+        let (before, rest) = OPENING.iter().find_map(|words| line.split_once(words))?;
+        Some((before, rest.rsplit_once('"')?.0))
+    });
+    match parts {
+        Some((before, name)) => format!("{before}cannot open source file \"{name}\"").into(),
+        None => line.into(),
+    }
 }
 
 /// The compiler quotes the text of any file that a source includes. This is done before anything is

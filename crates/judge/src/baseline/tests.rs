@@ -104,7 +104,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn ended(end: ChildEnd<BaselineReport>) -> String {
     match end {
         ChildEnd::Reported(report) => format!("reported: {:?}", report.window.end),
-        ChildEnd::TimedOut => "timed out".to_owned(),
+        ChildEnd::TimedOut(_) => "timed out".to_owned(),
         ChildEnd::Crashed(why) => format!("crashed: {why}"),
         ChildEnd::Broken(why) => format!("broken: {why}"),
         ChildEnd::Killed(why) => format!("killed: {why}"),

@@ -87,14 +87,14 @@ impl Judge {
         let end = self.baseline_window(request, &bulk, &lease, call.deadline, cancel)?;
         let in_trouble = match &end {
             ChildEnd::Reported(report) => left_in_trouble(&report.window.end),
-            ChildEnd::TimedOut | ChildEnd::Crashed(_) => true,
+            ChildEnd::TimedOut(_) | ChildEnd::Crashed(_) => true,
             ChildEnd::Broken(_) | ChildEnd::Killed(_) => true,
         };
         let healthy = !in_trouble || self.check_health(&lease, cancel)?;
         drop(lease);
         Ok(match end {
             ChildEnd::Reported(report) => ground.times(&wanted, report),
-            ChildEnd::TimedOut => Err(format!("it was not done after {:?}", call.deadline)),
+            ChildEnd::TimedOut(_) => Err(format!("it was not done after {:?}", call.deadline)),
             ChildEnd::Crashed(why) if healthy => Err(format!("its process died: {why}")),
             ChildEnd::Crashed(why) | ChildEnd::Broken(why) | ChildEnd::Killed(why) => {
                 return Err(JudgeError::Child { child: "baseline", why });

@@ -102,7 +102,7 @@ impl Judge {
             ChildEnd::Reported(report) => {
                 report.window.ok_or_else(|| "it told nothing of the window".to_owned())
             }
-            ChildEnd::TimedOut => Err("it was not done in time".to_owned()),
+            ChildEnd::TimedOut(_) => Err("it was not done in time".to_owned()),
             ChildEnd::Crashed(why) | ChildEnd::Broken(why) | ChildEnd::Killed(why) => Err(why),
         };
         Ok((window, ran.sheet))

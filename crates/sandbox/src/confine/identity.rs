@@ -75,6 +75,11 @@ fn closed_device(path: &Path) -> Option<String> {
     closed.then(|| path.display().to_string())
 }
 
+/// True for the users that children of root get.
+pub(crate) fn is_of_child(user: u32) -> bool {
+    user == NOBODY || user >= FIRST_USER
+}
+
 fn become_user(number: u32) -> std::io::Result<()> {
     let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));
     chown(".", Some(number), Some(number))?;

@@ -13,12 +13,12 @@ use rustix::net::{
     SocketType, recv, sendmsg, socketpair,
 };
 use serde::Deserialize;
-use tempfile::TempDir;
 
 use super::{NoChild, ServerSpec};
 use crate::CancelFlag;
 use crate::child::ChildOutcome;
 use crate::error::SandboxError;
+use crate::folder::{self, WorkFolder};
 use crate::limits::{
     CANCEL_POLL_MS, REASON_CHARS_MAX, SERVER_ANSWER_BYTES_MAX, SERVER_ANSWER_WAIT,
 };
@@ -49,7 +49,7 @@ pub(super) struct Link {
     /// What holds it and its children.
     confinement: Confinement,
     /// Its working directory; gone after it.
-    _folder: TempDir,
+    _folder: WorkFolder,
 }
 
 impl Link {
@@ -58,10 +58,7 @@ impl Link {
         spec: &ServerSpec,
         cancel: &CancelFlag,
     ) -> Result<Result<Link, NoChild>, SandboxError> {
-        let folder = tempfile::Builder::new()
-            .prefix("warpwright-server-")
-            .tempdir()
-            .map_err(|error| SandboxError::system("create a working directory", error))?;
+        let folder = WorkFolder::new(folder::SERVER)?;
         let flags = SocketFlags::CLOEXEC;
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(|error| SandboxError::system("make a socket", error))?;

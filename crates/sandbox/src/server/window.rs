@@ -11,7 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::link::Link;
 use super::{ForkServer, NoChild, WindowCall, duplicate};
-use crate::child::ChildOutcome;
+use crate::child::{ChildOutcome, TimeLimit};
 use crate::error::SandboxError;
 use crate::frame::{Arrived, LENGTH_BYTES, decode};
 use crate::limits::{CANCEL_POLL_MS, MESSAGE_BYTES_MAX, REAP_WAIT};
@@ -75,7 +75,7 @@ impl Forked {
         };
         Ok(match (stop, status) {
             (Stop::Cancelled, _) => ChildOutcome::Cancelled,
-            (Stop::TimedOut, _) => ChildOutcome::TimedOut,
+            (Stop::TimedOut, _) => ChildOutcome::TimedOut(TimeLimit::Wall),
             (Stop::Flooded, _) => ChildOutcome::Flooded,
             (Stop::Exited, _) if flooded => ChildOutcome::Flooded,
             (Stop::Exited, Some(status)) => {

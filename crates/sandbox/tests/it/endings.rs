@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sandbox::{CancelFlag, ChildOutcome, STDERR_BYTES_MAX, SandboxError, run_child};
+use sandbox::{CancelFlag, ChildOutcome, STDERR_BYTES_MAX, SandboxError, TimeLimit, run_child};
 use sandbox::{ChildKind, ChildSpec, ConfinementSet, MESSAGE_BYTES_MAX};
 
 use crate::{CHILD, PATIENCE, limits, path_variable, reported, run_script, run_script_with};
@@ -32,7 +32,7 @@ fn a_child_that_does_not_end_is_killed_at_its_deadline() {
     for name in ["hang", "ignore_term", "close_and_hang", "daemon_and_hang"] {
         let deadline = Duration::from_millis(400);
         let run = run_script(name, deadline);
-        assert_eq!(run.outcome, ChildOutcome::TimedOut, "{name}");
+        assert_eq!(run.outcome, ChildOutcome::TimedOut(TimeLimit::Wall), "{name}");
         assert!(run.wall >= deadline, "{name}: {:?}", run.wall);
         assert!(run.wall < Duration::from_secs(15), "{name}: {:?}", run.wall);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pipeline::confinement::Layer;
 use sandbox::{
     CancelFlag, ChildKind, ChildLimits, ChildOutcome, ChildRun, ChildSpec, ConfinementSet, Memfd,
-    run_child,
+    TimeLimit, run_child,
 };
 use serde_json::{Value, json};
 
@@ -129,7 +129,7 @@ fn limits_hold_before_the_request_is_read() {
 #[test]
 fn too_much_of_anything_ends_the_child() {
     let tight = ChildLimits { cpu_s: 1, data_bytes: 64 << 20, ..limits(PATIENCE) };
-    assert_eq!(play("burn", &[], &tight).outcome, ChildOutcome::TimedOut);
+    assert_eq!(play("burn", &[], &tight).outcome, ChildOutcome::TimedOut(TimeLimit::Processor));
     let ChildOutcome::Crashed { .. } = play("allocate", &[], &tight).outcome else {
         panic!("an allocation beyond the limit must fail");
     };

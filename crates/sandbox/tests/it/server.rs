@@ -6,7 +6,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use sandbox::{
-    CancelFlag, ChildOutcome, ChildRun, ConfinementSet, ForkServer, Memfd, ServerSpec, WindowCall,
+    CancelFlag, ChildOutcome, ChildRun, ConfinementSet, ForkServer, Memfd, ServerSpec, TimeLimit,
+    WindowCall,
 };
 
 use crate::{CHILD, PATIENCE, limits};
@@ -105,7 +106,7 @@ fn ends_are_told_apart_and_the_server_goes_on() {
 fn a_window_that_hangs_is_killed_and_one_that_is_cancelled_too() {
     let server = server("");
     let run = window_with(&server, "hang", &[], Duration::from_millis(300));
-    assert_eq!(run.outcome, ChildOutcome::TimedOut);
+    assert_eq!(run.outcome, ChildOutcome::TimedOut(TimeLimit::Wall));
     assert!(run.wall >= Duration::from_millis(300) && run.wall < PATIENCE / 2, "{:?}", run.wall);
     let cancel = CancelFlag::new();
     let (request, deadline) = (&br#"{"part":"hang"}"#[..], PATIENCE);
@@ -130,7 +131,7 @@ fn two_windows_run_at_once() {
     std::thread::scope(|scope| {
         let both = [scope.spawn(hang), scope.spawn(hang)];
         for each in both {
-            assert_eq!(each.join().unwrap(), ChildOutcome::TimedOut);
+            assert_eq!(each.join().unwrap(), ChildOutcome::TimedOut(TimeLimit::Wall));
         }
     });
     assert!(started.elapsed() < Duration::from_millis(5_900), "{:?}", started.elapsed());

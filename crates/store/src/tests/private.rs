@@ -14,7 +14,8 @@ use pipeline::verdict::{Reason, Verdict};
 use super::claiming::{begin, perform};
 use super::fixtures::{Ledger, reply, report};
 use crate::{
-    AttemptId, CallFailure, NewBuild, NewCandidate, NewJudgement, Purpose, RunState, Store,
+    AttemptId, CallFailure, CallTarget, NewBuild, NewCandidate, NewJudgement, Purpose, RunState,
+    Store,
 };
 
 const KEY: &str = "9a8b7c6d-secret-0123456789";
@@ -35,7 +36,8 @@ async fn everything(ledger: &Ledger) -> String {
         ("evaluation", "detail"),
         ("danger", "detail"),
         ("build", "verdict"),
-        ("call", "error_message || coalesce(reply_model, '') || coalesce(finish_reason, '')"),
+        ("call", "coalesce(error_message, '') || coalesce(reply_model, '')"),
+        ("call", "model || coalesce(finish_reason, '')"),
         ("run", "reason"),
         ("case_result", "\"case\" || coalesce(gates, '')"),
     ] {
@@ -118,10 +120,15 @@ async fn logs_replies_and_errors_are_stored_without_secrets_and_kernels_as_they_
     let again = super::fixtures::RESERVED;
     store.reopen_call(&id, again, super::fixtures::TARGET).await.unwrap();
     store.fail_call(&id, CallFailure::unpaid("refused", &said)).await.unwrap();
-    store.reopen_call(&id, again, super::fixtures::TARGET).await.unwrap();
+    // A program that answers is named by its path, and anything may stand beside it.
+    let target = CallTarget { model: &said, ..super::fixtures::TARGET };
+    store.reopen_call(&id, again, target).await.unwrap();
+    store.renew_call(&id, again, target).await.unwrap();
     store.mark_sent(&id).await.unwrap();
     let mut answer = reply(&format!("{said}\n\n```cuda\n{SOURCE}```\n\n```toml\nplan = 1\n```\n"));
     answer.reasoning.clone_from(&said);
+    answer.model.clone_from(&said);
+    answer.finish_reason.clone_from(&said);
     answer.http_log = serde_json::json!([{ "error": said, "ms": 1 }]).to_string();
     store.settle_reply(&id, &answer).await.unwrap();
     judge(&store, &id, &said).await;

@@ -22,7 +22,7 @@ use crate::settings::model::ModelSetting;
 use crate::settings::{self, EvaluatorSetting, Places, ResolvedRun, RunSettings};
 use crate::signals::StopSignals;
 use crate::wiring::{self, Parts};
-use crate::{admission, embedded, gpus, known, progress, terminal};
+use crate::{admission, embedded, gpus, known, privacy, progress, terminal};
 
 /// Attempts of the demo: as many as its transcript holds.
 const DEMO_ATTEMPTS: u32 = 6;
@@ -118,6 +118,7 @@ pub(crate) async fn begin(
     };
     let templates = wiring::templates(settings.prompts.as_ref())?;
     // Bad input must be known before a run is stored.
+    privacy::refuse_secret_words(places, &settings.models)?;
     let models = models(&settings)?;
     let toolchain = wiring::toolchain(places)?;
     let mut judge = wiring::judge_of_run(places, &settings, &toolchain)?;
@@ -178,6 +179,7 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
     let judge = wiring::judge_of_run(places, &settings, &toolchain)?;
     check_device(&store, &row, &judge).await?;
     // Bad input must be known before it is stored.
+    privacy::refuse_secret_words(places, &settings.models)?;
     let models = wiring::models(&settings)?;
     if args.models.is_empty() {
         let models: Vec<_> = settings.models.iter().map(ModelSetting::describe).collect();

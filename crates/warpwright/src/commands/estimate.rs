@@ -13,7 +13,7 @@ use store::Store;
 use crate::commands::status::dollars;
 use crate::outcome::Outcome;
 use crate::settings::{Places, ResolvedRun};
-use crate::{terminal, wiring};
+use crate::{privacy, terminal, wiring};
 
 /// What one model of the run will need.
 struct Part {
@@ -71,7 +71,11 @@ async fn history(places: &Places, info: &ModelInfo) -> anyhow::Result<CallHistor
         return Ok(CallHistory::default());
     }
     let store = Store::open_read_only(&places.ledger).await?;
-    Ok(store.call_history(&info.provider, &info.model).await?)
+    // Names are stored as the scrubber leaves them.
+    let scrubber = privacy::scrubber(places);
+    let [provider, model] =
+        [&info.provider, &info.model].map(|name| scrubber.scrub(name).into_owned());
+    Ok(store.call_history(&provider, &model).await?)
 }
 
 fn say(attempts: u64, tasks: usize, parts: &[Part]) -> Outcome {

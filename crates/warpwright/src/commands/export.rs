@@ -44,7 +44,7 @@ pub(crate) async fn perform(places: &Places, args: &ExportArgs) -> anyhow::Resul
 
 /// The claim that a selector means: by its own id, or the newest of a run, task or attempt.
 pub(crate) async fn claim_of(store: &Store, text: &str) -> anyhow::Result<ClaimRow> {
-    if let Ok(claim) = store.claim(text).await {
+    if let Some(claim) = store.claim_unless_run(text).await? {
         return Ok(claim);
     }
     let mut found = claims_of(store, text).await?;

@@ -47,9 +47,9 @@ pub(crate) async fn perform(places: &Places, args: &RecheckArgs) -> anyhow::Resu
 /// The claims that stand: all, maybe none, or those of a selector.
 async fn chosen(store: &Store, args: &RecheckArgs) -> anyhow::Result<Vec<ClaimRow>> {
     let mut claims = match &args.selector {
-        Some(text) => match store.claim(text).await {
-            Ok(claim) => vec![claim],
-            Err(_) => export::claims_of(store, text).await?,
+        Some(text) => match store.claim_unless_run(text).await? {
+            Some(claim) => vec![claim],
+            None => export::claims_of(store, text).await?,
         },
         None => store.claims().await?,
     };

@@ -33,9 +33,16 @@ pub(crate) async fn perform(places: &Places, args: &ReviewArgs) -> anyhow::Resul
 async fn meant(store: &Store, text: &str) -> anyhow::Result<(Vec<ReviewRow>, Vec<ClaimRow>)> {
     let mut reviews = store.reviews().await?;
     let by_id = |review: &ReviewRow| review.acceptance_id.as_str().starts_with(text);
-    let claim = store.claim(text).await.ok();
+    let claim = store.claim_unless_run(text).await?;
     if claim.is_some() || reviews.iter().any(by_id) {
         reviews.retain(by_id);
+        if let Some(run) = store.runs_beginning(text).await?.first() {
+            let suspect = reviews.first().map_or("", |review| review.acceptance_id.as_str());
+            return Err(bad_input(format!(
+                "`{text}` is the start of several ids: acceptance {suspect}, run {run}; give more \
+                 of it"
+            )));
+        }
         return Ok((reviews, claim.into_iter().collect()));
     }
     let Selected { run, what } = selector::resolve(store, Some(text)).await?;
