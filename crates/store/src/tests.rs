@@ -11,3 +11,4 @@ mod round_trip;
 mod running;
 mod stepping;
 mod storing;
+mod telling;
