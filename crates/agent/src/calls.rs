@@ -54,7 +54,7 @@ impl<L: Llm + Sync> Engine<L> {
             output_tokens: model.output_tokens_max,
             price: model.price,
         };
-        let worst = self.budget.admit(&spent, &wish);
+        let worst = self.budget_now(run).await?.admit(&spent, &wish);
         Ok(worst.map(|worst| Reservation { tokens: worst.tokens, nusd: worst.nusd }))
     }
 
@@ -80,7 +80,8 @@ impl<L: Llm + Sync> Engine<L> {
             try_index: attempt.call.try_index,
             prompt: attempt.prompt.clone(),
             output_tokens_max: output_tokens_max(attempt),
-            deadline_ms: model.describe().deadline_ms,
+            deadline_ms: self.info(attempt).deadline_ms,
+            provider: attempt.call.provider.clone(),
         };
         let submitted = tokio::select! {
             submitted = submit_within(model, &request, SUBMIT_DEADLINE_MS) => submitted,
@@ -100,7 +101,7 @@ impl<L: Llm + Sync> Engine<L> {
     /// Waits for the reply to a question that was sent, here or by a process that died.
     pub(crate) async fn receive(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
         let model = self.model(attempt.ask.seq);
-        let info = model.describe();
+        let info = self.info(&attempt);
         let ours = self.here.has_sent(&attempt.call.id);
         let safe_again = info.idempotent && is_for(&attempt.call, &info);
         if !(ours || safe_again) {
@@ -186,13 +187,18 @@ impl<L: Llm + Sync> Engine<L> {
         }
     }
 
+    /// What answers the attempt's newest call, on the lane that it was reserved for.
+    fn info(&self, attempt: &AttemptRow) -> ModelInfo {
+        self.model(attempt.ask.seq).describe_after(&attempt.call.provider, None)
+    }
+
     async fn book_failure(
         &self,
         attempt: &AttemptRow,
         error: &LlmError,
         message: &str,
     ) -> Result<(), AgentError> {
-        let info = self.model(attempt.ask.seq).describe();
+        let info = self.info(attempt);
         let class = error.class().name();
         let paid = match error.charge() {
             Charge::Unknown => {
@@ -208,7 +214,9 @@ impl<L: Llm + Sync> Engine<L> {
 
     /// Reserves the next try.
     async fn reopen(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
-        let info = self.model(attempt.ask.seq).describe();
+        let failed = self.store.attempt(&attempt.id).await?.call;
+        let class = failed.error.as_ref().map(|(class, _)| class.as_str());
+        let info = self.model(attempt.ask.seq).describe_after(&failed.provider, class);
         let none = Reservation::default();
         let reserved = self.reserve(&attempt.run_id, &info, &attempt.prompt, none).await?;
         let reservation = match reserved {
@@ -224,7 +232,7 @@ impl<L: Llm + Sync> Engine<L> {
 
     /// Reserves a call of another process anew, under what holds now.
     async fn renew(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
-        let info = self.model(attempt.ask.seq).describe();
+        let info = self.info(attempt);
         let released = attempt.call.reservation;
         let reserved = self.reserve(&attempt.run_id, &info, &attempt.prompt, released).await?;
         let reservation = match reserved {

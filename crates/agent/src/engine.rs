@@ -9,8 +9,10 @@ use llm::Llm;
 use pipeline::attempt::{Attempt, State};
 use pipeline::budget::Budget;
 use pipeline::next_step::{Ask, Search, SearchLimits, StopReason, Turn, next_turn};
+use pipeline::notice::Notice;
 use pipeline::prompt::Prompt;
 use pipeline::task::Task;
+use pipeline::tell::{Hint, Leave, Told};
 use pipeline::template::Templates;
 use store::{AttemptRow, Bookings, Reservation, RunId, RunState, Store};
 
@@ -19,6 +21,10 @@ use crate::error::AgentError;
 use crate::here::Here;
 use crate::in_flight::InFlight;
 use crate::interrupt::Interrupt;
+use crate::told;
+
+/// The stored reason of a run that a person stopped.
+pub const INTERRUPTED: &str = "interrupted";
 
 /// Everything that a run is wired to.
 pub struct Engine<L> {
@@ -39,7 +45,8 @@ pub struct Engine<L> {
     pub interrupt: Interrupt,
     /// Told of every step; must not block.
     pub observer: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
-    /// True where the observer is told of bookings, which takes a look into the ledger.
+    /// True where the observer is told of bookings and of shares of caps, which takes a look into
+    /// the ledger.
     pub tells_bookings: bool,
     pub here: Here,
     /// Programs that are judged right now.
@@ -79,6 +86,8 @@ pub enum Progress<'a> {
     Retrying { task: &'a str, seq: u32, why: &'a str, wait_ms: u64 },
     /// The run broke, and the ledger could not take note of it either.
     Unnoted { why: &'a str },
+    /// Something that people want to hear of who do not look.
+    Notice { notice: &'a Notice },
 }
 
 /// How a run ended.
@@ -106,7 +115,7 @@ impl<L: Llm + Sync> Engine<L> {
     /// # Errors
     /// Breakage of the machine, the ledger or this program; the run can be resumed after it.
     pub async fn run(&self, run: &RunId) -> Result<RunEnd, AgentError> {
-        let alarm = self.set_alarm();
+        let alarm = self.set_alarm(run).await?;
         let driven = self.drive(run).await;
         alarm.abort();
         let end = match driven {
@@ -171,24 +180,45 @@ impl<L: Llm + Sync> Engine<L> {
         for operator in &self.operators {
             histories.push(self.store.closed_attempts(run, &operator.task.hash).await?);
         }
-        let searches: Vec<_> = self
-            .operators
-            .iter()
-            .zip(&histories)
-            .map(|(operator, attempts)| Search { limits: operator.limits, attempts })
-            .collect();
-        match next_turn(self.budget.attempts_max, &searches) {
-            Turn::Stop(reason) => Ok(Advanced::Stopped(RunEnd::Finished(reason))),
-            Turn::Ask { .. } if self.interrupt.is_set() => {
-                Ok(Advanced::Stopped(RunEnd::Interrupted))
-            }
-            Turn::Ask { task, ask } => {
-                self.open(run, &self.operators[task], &ask, &histories[task]).await
+        let made: usize = histories.iter().map(Vec::len).sum();
+        loop {
+            let told = match self.may_begin(run).await? {
+                Ok(told) => told,
+                Err(end) => return Ok(Advanced::Stopped(end)),
+            };
+            let search = |(operator, attempts): (&Operator, _)| {
+                let limits = told::limits(&told, &operator.task.hash, operator.limits);
+                Search { limits, attempts }
+            };
+            let attempts = histories.iter().map(Vec::as_slice);
+            let searches: Vec<_> = self.operators.iter().zip(attempts).map(search).collect();
+            let budget = told.budget(self.budget);
+            self.note_caps(run, &budget, made).await?;
+            let attempts_max = budget.attempts_max;
+            match next_turn(attempts_max, &searches) {
+                Turn::Stop(_) if made < attempts_max as usize && self.some_wait(&told) => {
+                    if let Err(end) = self.rest().await {
+                        return Ok(Advanced::Stopped(end));
+                    }
+                }
+                Turn::Stop(reason) => return Ok(Advanced::Stopped(RunEnd::Finished(reason))),
+                Turn::Ask { .. } if self.interrupt.is_set() => {
+                    return Ok(Advanced::Stopped(RunEnd::Interrupted));
+                }
+                Turn::Ask { task, ask } => {
+                    let operator = &self.operators[task];
+                    return self.open_told(run, operator, &ask, &histories[task], &told).await;
+                }
             }
         }
     }
 
-    /// Renders the question and makes it durable with its reservation.
+    /// True where a task was paused and may go on later.
+    fn some_wait(&self, told: &Told) -> bool {
+        self.operators.iter().any(|operator| told.leave(&operator.task.hash) == Leave::Paused)
+    }
+
+    /// Opens what nobody told anything about.
     pub(crate) async fn open(
         &self,
         run: &RunId,
@@ -196,9 +226,24 @@ impl<L: Llm + Sync> Engine<L> {
         ask: &Ask,
         attempts: &[Attempt],
     ) -> Result<Advanced, AgentError> {
+        self.open_told(run, operator, ask, attempts, &Told::default()).await
+    }
+
+    /// Renders the question and makes it durable with its reservation.
+    async fn open_told(
+        &self,
+        run: &RunId,
+        operator: &Operator,
+        ask: &Ask,
+        attempts: &[Attempt],
+        told: &Told,
+    ) -> Result<Advanced, AgentError> {
         let (device, scrubber) = (&self.judge.config().device, self.store.scrubber());
-        let task = &operator.task;
-        let prompt = Prompt::render(&self.templates, task, device, ask, attempts, scrubber)?;
+        let (task, templates) = (&operator.task, &self.templates);
+        let hints = told.hints(&task.hash);
+        let texts: Vec<_> = hints.iter().map(|hint: &&Hint| hint.text.as_str()).collect();
+        let prompt =
+            Prompt::render_hinted(templates, task, device, ask, attempts, &texts, scrubber)?;
         let model = self.model(ask.seq).describe();
         let none = Reservation::default();
         let reservation = match self.reserve(run, &model, &prompt, none).await? {
@@ -210,6 +255,8 @@ impl<L: Llm + Sync> Engine<L> {
         let opened =
             self.store.open_attempt(run, &task.hash, ask, &prompt, reservation, target).await?;
         self.here.note_reserved(&opened.call.id);
+        let positions: Vec<_> = hints.iter().map(|hint| hint.position).collect();
+        self.note_shown(run, &task.hash, ask.seq, &positions).await?;
         Ok(Advanced::To(Box::new(opened)))
     }
 
@@ -235,18 +282,29 @@ impl<L: Llm + Sync> Engine<L> {
         Ok(())
     }
 
-    /// Ends everything at once when the run's time is over.
-    fn set_alarm(&self) -> tokio::task::JoinHandle<()> {
-        let left_us = self.budget.deadline_us.map(|end| end - self.store.now_us());
-        let interrupt = self.interrupt.clone();
-        if left_us.is_some_and(|left_us| left_us <= 0) {
-            interrupt.expire();
+    /// Ends everything at once when the run's time is over, added time included.
+    async fn set_alarm(&self, run: &RunId) -> Result<tokio::task::JoinHandle<()>, AgentError> {
+        let left_us = |end_us: Option<i64>| end_us.map(|end_us| end_us - self.store.now_us());
+        if left_us(self.budget_now(run).await?.deadline_us).is_some_and(|left_us| left_us <= 0) {
+            self.interrupt.expire();
         }
-        tokio::spawn(async move {
-            let Some(left_us) = left_us else { return };
-            tokio::time::sleep(Duration::from_micros(u64::try_from(left_us).unwrap_or(0))).await;
-            interrupt.expire();
-        })
+        let (base, interrupt) = (self.budget, self.interrupt.clone());
+        let (store, run) = (self.store.clone(), run.clone());
+        Ok(tokio::spawn(async move {
+            let Some(first_end_us) = base.deadline_us else { return };
+            let mut end_us = first_end_us;
+            loop {
+                let left_us = u64::try_from(end_us - store.now_us()).unwrap_or(0);
+                tokio::time::sleep(Duration::from_micros(left_us)).await;
+                // Where the ledger does not tell, nothing was added.
+                let told = store.tells(&run).await.map(|rows| Told::of(&rows));
+                let now = told.unwrap_or_default().budget(base).deadline_us;
+                end_us = now.unwrap_or(end_us);
+                if end_us <= store.now_us() {
+                    return interrupt.expire();
+                }
+            }
+        }))
     }
 }
 
@@ -269,7 +327,7 @@ impl RunEnd {
             Self::Provider { class, message } => {
                 format!("the model cannot go on ({class}): {message}")
             }
-            Self::Interrupted => "interrupted".to_owned(),
+            Self::Interrupted => INTERRUPTED.to_owned(),
             Self::InputEnded => "the input ended".to_owned(),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use llm::{Charge, LlmError};
+use pipeline::notice::Cap;
 use store::CallId;
 
 /// State of one process; it begins empty.
@@ -18,6 +19,8 @@ struct State {
     /// Calls that this process submitted: those of a dead one are lost where nobody can tell.
     sent: HashSet<CallId>,
     failures: Failures,
+    /// How far caps were used when somebody looked last, in percent.
+    caps: Option<Vec<(Cap, u8)>>,
 }
 
 /// Provider failures since the last reply.
@@ -58,6 +61,12 @@ impl Here {
             Charge::Unknown | Charge::Known { .. } => 1,
         };
         state.failures
+    }
+
+    /// Keeps how far caps are used, and gives what was kept before; the first look gives itself.
+    pub(crate) fn note_caps(&self, now: Vec<(Cap, u8)>) -> Vec<(Cap, u8)> {
+        let before = self.state().caps.replace(now.clone());
+        before.unwrap_or(now)
     }
 
     /// A poisoned lock only means that another task panicked while it held plain sets.

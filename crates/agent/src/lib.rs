@@ -18,8 +18,9 @@ mod retry;
 mod several;
 #[cfg(test)]
 mod tests;
+mod told;
 
-pub use engine::{Engine, Operator, Progress, Promotes, RunEnd};
+pub use engine::{Engine, INTERRUPTED, Operator, Progress, Promotes, RunEnd};
 pub use error::AgentError;
 pub use here::Here;
 pub use in_flight::InFlight;

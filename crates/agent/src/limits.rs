@@ -18,3 +18,5 @@ pub const WANTED_WAIT_MS_MAX: u64 = 900_000;
 pub const DEADLINE_GRACE_MS: u64 = 10_000;
 /// Longest wait for a provider to take a question, in milliseconds.
 pub const SUBMIT_DEADLINE_MS: u64 = 120_000;
+/// Time between two looks at what a paused run is told, in milliseconds.
+pub const TOLD_POLL_MS: u64 = 500;

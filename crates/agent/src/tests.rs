@@ -4,3 +4,4 @@ mod fixtures;
 mod interrupts;
 mod kills;
 mod known;
+mod telling;

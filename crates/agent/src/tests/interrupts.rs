@@ -97,7 +97,7 @@ async fn the_first_error_is_kept_when_the_ledger_breaks_as_well() {
         }
         Progress::Unnoted { why } => sink.lock().unwrap().push(why.to_owned()),
         Progress::Reached { .. } | Progress::Booked { .. } => {}
-        Progress::Elsewhere { .. } | Progress::Retrying { .. } => {}
+        Progress::Elsewhere { .. } | Progress::Retrying { .. } | Progress::Notice { .. } => {}
     });
     let error = engine.run(&world.run).await.unwrap_err();
     assert!(matches!(error, AgentError::Judge(_)), "{error}");
