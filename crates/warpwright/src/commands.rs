@@ -6,6 +6,7 @@ pub(crate) mod drive;
 mod ending;
 mod evaluate;
 mod export;
+mod follow;
 pub(crate) mod hardware;
 mod init;
 mod ledger;
@@ -19,7 +20,9 @@ mod selftest;
 mod show;
 mod simulate;
 pub(crate) mod status;
+mod stop;
 mod tasks;
+mod tell;
 mod toolchains;
 mod worker;
 
@@ -49,7 +52,12 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Recheck(args) => recheck::perform(&places, &args).await,
         Command::Review(args) => review::perform(&places, &args).await,
         Command::Worker(args) => worker::perform(&places, &args).await,
+        Command::Status(args) if args.follow => {
+            follow::perform(&places, args.selector.as_deref()).await
+        }
         Command::Status(args) => status::perform(&places, args.selector.as_deref()).await,
+        Command::Tell(args) => tell::perform(&places, &args).await,
+        Command::Stop(args) => stop::perform(&places, &args).await,
         Command::Show(args) => show::perform(&places, &args, cli.json).await,
         Command::Report(args) => report::perform(&places, args.selector.as_deref(), cli.json).await,
         Command::Ledger(LedgerCommand::Verify(args)) => {

@@ -75,7 +75,7 @@ impl Fact {
             Progress::Retrying { task, seq, wait_ms, .. } => {
                 step(task, seq, Step::Retrying { wait_ms })
             }
-            Progress::Unnoted { .. } => None,
+            Progress::Unnoted { .. } | Progress::Notice { .. } => None,
         }
     }
 

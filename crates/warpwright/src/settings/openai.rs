@@ -7,6 +7,7 @@ use pipeline::price::Price;
 use serde::{Deserialize, Serialize};
 
 use crate::environment;
+use crate::settings::batch::BatchSetting;
 use crate::settings::file::OpenAiSection;
 use crate::settings::model::{millis, output_tokens_max};
 use crate::settings::price::price;
@@ -38,6 +39,9 @@ pub(crate) struct OpenAiSetting {
     pub(crate) first_byte_timeout_ms: u64,
     pub(crate) idle_timeout_ms: u64,
     pub(crate) deadline_ms: u64,
+    /// Set for the batch lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<BatchSetting>,
 }
 
 /// Where a key comes from.
@@ -75,12 +79,14 @@ impl OpenAiSetting {
         // Without a stream nothing comes before the whole answer is there.
         let first_byte_s = if stream { 600.0 } else { deadline_s };
         let extra_body = serde_json::to_value(&section.extra_body).map_err(|e| e.to_string())?;
+        let price = price(section.price.as_ref(), Price::Unknown)?;
         Ok(Self {
             name: name.to_owned(),
             base_url,
             key,
             model,
-            price: price(section.price.as_ref(), Price::Unknown)?,
+            price,
+            batch: BatchSetting::of(section, price)?,
             output_tokens_max: output_tokens_max(section.output_tokens_max)?,
             max_tokens_field: MaxTokens::of(section.max_tokens_field.as_deref())?,
             reasoning_effort: section.reasoning_effort.clone(),

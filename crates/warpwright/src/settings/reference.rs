@@ -3,6 +3,8 @@
 
 use crate::settings::file::FILE_NAME;
 
+mod more;
+
 /// A part of the settings file.
 struct Section {
     /// The TOML header; empty for the file's start.
@@ -53,6 +55,14 @@ const SECTIONS: &[Section] = &[
                 "WARPWRIGHT_REQUIRE_REVIEW",
                 "Export and report a claim only after `review approve`",
             ),
+            setting(
+                "notify",
+                "\"./tell-me.sh --night\"",
+                "none",
+                "`--notify`, `run.toml`",
+                "A program that is started for each event of a run and gets it as one line of JSON \
+                 ([living.md](living.md#notify)); no shell is involved",
+            ),
         ],
         active: true,
     },
@@ -101,67 +111,7 @@ const SECTIONS: &[Section] = &[
         ],
         active: true,
     },
-    Section {
-        header: "model.gpt",
-        about: "more settings of an OpenAI-compatible server",
-        settings: &[
-            setting("key_file", "\"~/.keys/openai\"", "none", "", "A file that holds the key"),
-            setting(
-                "max_tokens_field",
-                "\"max_completion_tokens\"",
-                "max_completion_tokens",
-                "",
-                "The field that carries the output limit; older servers want max_tokens",
-            ),
-            setting("temperature", "1.0", "the server's", "", "Sampling temperature"),
-            setting("top_p", "1.0", "the server's", "", "Nucleus sampling"),
-            setting(
-                "stream",
-                "true",
-                "true",
-                "",
-                "Have the answer sent piece by piece, so that silence is noticed",
-            ),
-            setting(
-                "extra_body",
-                "{ service_tier = \"flex\" }",
-                "none",
-                "",
-                "More fields of the request, as the server documents them",
-            ),
-            setting(
-                "headers",
-                "{ \"X-Title\" = \"warpwright\" }",
-                "none",
-                "",
-                "More headers of the request",
-            ),
-            setting(
-                "header_env",
-                "{ \"api-key\" = \"AZURE_KEY\" }",
-                "none",
-                "",
-                "Headers whose values are secrets, each with the variable that holds it",
-            ),
-            setting("connect_timeout_s", "10", "10", "", "Longest wait for a connection"),
-            setting(
-                "first_byte_timeout_s",
-                "600",
-                "600; without stream deadline_s",
-                "",
-                "Longest wait until the answer begins",
-            ),
-            setting(
-                "idle_timeout_s",
-                "600",
-                "600",
-                "",
-                "Longest silence in the middle of an answer",
-            ),
-            setting("deadline_s", "1800", "1800", "", "Longest wait for one whole answer"),
-        ],
-        active: false,
-    },
+    more::OPENAI,
     Section {
         header: "model.agent",
         about: "Any program that reads the prompt on standard input and prints the reply",
