@@ -9,7 +9,7 @@ use llm::Llm;
 use pipeline::budget::{Budget, Spent};
 use pipeline::digest::Digest;
 use pipeline::next_step::SearchLimits;
-use pipeline::notice::{reached, used};
+use pipeline::notice::{Notice, reached, used};
 use pipeline::tell::{Leave, Said, Told};
 use store::RunId;
 
@@ -58,8 +58,12 @@ impl<L: Llm + Sync> Engine<L> {
         }
     }
 
-    /// Tells the observer which shares of caps were reached since the last look; `made` attempts are
-    /// closed.
+    /// Has people hear of an event who do not look.
+    pub(crate) fn notice(&self, notice: &Notice) {
+        (self.observer)(Progress::Notice { notice });
+    }
+
+    /// Notices which shares of caps were reached since the last look; `made` attempts are closed.
     pub(crate) async fn note_caps(
         &self,
         run: &RunId,
@@ -76,7 +80,7 @@ impl<L: Llm + Sync> Engine<L> {
         let made = u32::try_from(made).unwrap_or(u32::MAX);
         let now = used(budget, &spent, made, began_us);
         for notice in reached(&self.here.note_caps(now.clone()), &now) {
-            (self.observer)(Progress::Notice { notice: &notice });
+            self.notice(&notice);
         }
         Ok(())
     }

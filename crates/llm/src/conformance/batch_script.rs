@@ -1,5 +1,5 @@
-//! Files and batches as OpenAI's server has them, for an [`HttpScript`](super::HttpScript): uploads,
-//! begins, lists, ends and cancels, and counts what it ran.
+//! Files and batches as OpenAI's server has them, for a [`super::HttpScript`]: uploads, begins,
+//! lists, ends and cancels, and counts what it ran.
 
 use std::collections::BTreeMap;
 use std::fmt;

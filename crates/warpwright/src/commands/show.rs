@@ -114,12 +114,10 @@ async fn show_attempt(
     claims.retain(|claim| claim.attempt_id == attempt.id);
     let promotion = store.promotion(&attempt.id).await?;
     if json {
-        let claims: Vec<_> = claims.iter().map(words::as_json).collect();
-        let promoted = promotion.map(|it| promotion_as_json(&it, args.hidden));
         return Ok(as_json(run, task, attempt, &detail.calls)?
-            .with("claims", claims)
+            .with("claims", claims.iter().map(words::as_json).collect::<Vec<_>>())
             .with("hints", tell::hints(store, run, task, seq).await?)
-            .with("promotion", promoted));
+            .with("promotion", promotion.map(|it| promotion_as_json(&it, args.hidden))));
     }
     terminal::line(&terminal::plain(&format!("{} {}", task.name, attempt_line(attempt))));
     tell::show_hints(store, run, task, seq).await?;

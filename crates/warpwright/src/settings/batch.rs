@@ -111,7 +111,8 @@ mod tests {
 
     fn resolve(more: &str) -> Result<Option<BatchSetting>, String> {
         let text = format!(
-            "[model.m]\nkind = 'openai'\nmodel = 'x'\nprice = {{ input = 2.0, output = 8.0 }}\n{more}"
+            "[model.m]\nkind = 'openai'\nmodel = 'x'\n\
+             price = {{ input = 2.0, output = 8.0 }}\n{more}"
         );
         match ModelSetting::resolve("m", &FileSettings::parse(&text)?) {
             Ok(ModelSetting::Openai(setting)) => Ok(setting.batch),

@@ -60,8 +60,8 @@ fn a_run_is_answered_by_batches_at_their_price() {
     assert_eq!(status(&other)["settled_nusd"], AT_ONCE_NUSD);
 }
 
-/// What is charged is settled or lost, each once, whenever the program dies; what an earlier process
-/// handed over is found and never run twice.
+/// What is charged is settled or lost, each once, whenever the program dies; what an earlier
+/// process handed over is found and never run twice.
 #[test]
 fn nothing_is_run_twice_whenever_the_program_dies() {
     for at in ["asked:1", "sent:1", "submitted:1", "ticketed:1", "replied:1", "asked:2"] {

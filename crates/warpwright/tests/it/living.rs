@@ -11,12 +11,14 @@ use crate::program::{Ended, Program};
 /// Far more than any of this takes; only a hang meets it.
 const HANG: Duration = Duration::from_secs(120);
 
-/// A model that answers nothing useful once the file `go` is there; each answer takes one away when
-/// it is a folder of tokens.
+/// A model that answers once the file `go` is there, which the answer takes away, or `always`.
 fn settings(program: &Program, more: &str) {
     let script = program.path("answer.sh");
-    let text = "cat > /dev/null\nwhile ! rm \"$HOME/go\" 2>/dev/null; do\n  \
-                [ -e \"$HOME/always\" ] && break\n  sleep 0.05\ndone\necho 'I would rather not.'\n";
+    // Bounded, so that a failed test leaves nobody behind.
+    let text = "cat > /dev/null\nleft=4000\nwhile ! rm \"$HOME/go\" 2>/dev/null; do\n  \
+                [ -e \"$HOME/always\" ] && break\n  left=$((left - 1))\n  \
+                [ $left -gt 0 ] || exit 1\n  sleep 0.05\ndone\n\
+                echo 'I would rather not.'\n";
     std::fs::write(&script, text).unwrap();
     let text = format!(
         "default_model = 'slow'\n{more}\n[model.slow]\nkind = 'command'\n\

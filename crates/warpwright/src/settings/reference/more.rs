@@ -60,7 +60,7 @@ pub(super) const OPENAI: Section = Section {
             "interactive",
             "",
             "Ask at once (interactive) or in files that are answered within a day for less (batch; \
-             [models.md](models.md#the-batch-lane))",
+             docs/models.md)",
         ),
         setting(
             "batch_price",
