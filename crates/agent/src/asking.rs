@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use llm::Llm;
+use llm::{Llm, ModelInfo};
 use pipeline::attempt::{Attempt, Mode};
 use pipeline::budget::{Admission, CallWish, Spent};
 use pipeline::next_step::Ask;
 use pipeline::price::Price;
 use pipeline::prompt::Prompt;
+use pipeline::tell::Told;
 use pipeline::transcript::Usage;
 use store::{AttemptRow, Booking, CallTarget, Reservation, RunId, SettledReply};
 use tokio::sync::{MutexGuard, OwnedSemaphorePermit};
@@ -36,8 +37,7 @@ pub(crate) struct Admitted<'a> {
     pub(crate) permit: OwnedSemaphorePermit,
     pub(crate) reservation: Reservation,
     price_json: String,
-    provider: &'a str,
-    model: &'a str,
+    model: ModelInfo,
     /// Nobody else looks at what is booked meanwhile.
     _turn: MutexGuard<'a, ()>,
 }
@@ -49,19 +49,29 @@ enum Admit<'a> {
     Stop(RunEnd),
 }
 
+/// Where the last try of a question went, and how it ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Lane<'a> {
+    pub(crate) provider: &'a str,
+    /// Class of its failure.
+    pub(crate) failure: Option<&'a str>,
+}
+
 /// A question that somebody wants to put to a model.
 struct Wish<'a> {
     run: &'a RunId,
     mode: Mode,
     prompt: &'a Prompt,
+    /// `None` for a first try.
+    lane: Option<Lane<'a>>,
     /// What is given back when it is booked.
     released: Reservation,
 }
 
 impl Admitted<'_> {
     pub(crate) fn target(&self) -> CallTarget<'_> {
-        let Self { provider, model, price_json, .. } = self;
-        CallTarget { provider, model, price_json }
+        let ModelInfo { provider, model, .. } = &self.model;
+        CallTarget { provider, model, price_json: &self.price_json }
     }
 }
 
@@ -73,6 +83,7 @@ impl<L: Llm + Sync> Engine<L> {
         operator: &Operator,
         ask: &Ask,
         attempts: &[Attempt],
+        told: &Told,
     ) -> Result<Opening, AgentError> {
         let chosen = match self.models.choose(ask.seq, ask.mode, 0) {
             Choice::Model(chosen) => chosen,
@@ -82,10 +93,13 @@ impl<L: Llm + Sync> Engine<L> {
             }
         };
         let (device, scrubber) = (&self.judge.config().device, self.store.scrubber());
-        let task = &operator.task;
-        let prompt = Prompt::render(&self.templates, task, device, ask, attempts, scrubber)?;
+        let (task, templates) = (&operator.task, &self.templates);
+        let hints = told.hints(&task.hash);
+        let texts: Vec<_> = hints.iter().map(|hint| hint.text.as_str()).collect();
+        let prompt =
+            Prompt::render_hinted(templates, task, device, ask, attempts, &texts, scrubber)?;
         let released = Reservation::default();
-        let wish = Wish { run, mode: ask.mode, prompt: &prompt, released };
+        let wish = Wish { run, mode: ask.mode, prompt: &prompt, lane: None, released };
         let admitted = match self.admit(chosen, &wish).await? {
             Admit::Fits(admitted) => admitted,
             Admit::Wait { until_ms } => return Ok(Opening::Wait { until_ms }),
@@ -97,6 +111,8 @@ impl<L: Llm + Sync> Engine<L> {
             .open_attempt(run, &task.hash, ask, &prompt, admitted.reservation, target)
             .await?;
         self.here.note_reserved(&opened.call.id, admitted.permit);
+        let positions: Vec<_> = hints.iter().map(|hint| hint.position).collect();
+        self.note_shown(run, &task.hash, ask.seq, &positions).await?;
         Ok(Opening::To(Box::new(opened)))
     }
 
@@ -133,25 +149,25 @@ impl<L: Llm + Sync> Engine<L> {
     }
 
     /// Waits until an attempt's question may be put to a model again, `skipped` of which are passed
-    /// over, and `released` is given back.
+    /// over, after what became of it on `lane`; `released` is given back.
     pub(crate) async fn admit_again(
         &self,
         attempt: &AttemptRow,
         skipped: usize,
+        lane: Lane<'_>,
         released: Reservation,
     ) -> Result<Result<Admitted<'_>, RunEnd>, AgentError> {
         let Ask { seq, mode, .. } = attempt.ask;
+        let (run, prompt) = (&attempt.run_id, &attempt.prompt);
+        let wish = Wish { run, mode, prompt, lane: Some(lane), released };
         loop {
             let call_ended = self.here.call_ended();
             let wait = match self.models.choose(seq, mode, skipped) {
-                Choice::Model(chosen) => {
-                    let (run, prompt) = (&attempt.run_id, &attempt.prompt);
-                    match self.admit(chosen, &Wish { run, mode, prompt, released }).await? {
-                        Admit::Fits(admitted) => return Ok(Ok(admitted)),
-                        Admit::Wait { until_ms } => until_ms,
-                        Admit::Stop(end) => return Ok(Err(end)),
-                    }
-                }
+                Choice::Model(chosen) => match self.admit(chosen, &wish).await? {
+                    Admit::Fits(admitted) => return Ok(Ok(admitted)),
+                    Admit::Wait { until_ms } => until_ms,
+                    Admit::Stop(end) => return Ok(Err(end)),
+                },
                 Choice::Wait { until_ms } => until_ms,
                 Choice::GivenUp { class, message } => {
                     return Ok(Err(RunEnd::Provider { class, message }));
@@ -169,7 +185,12 @@ impl<L: Llm + Sync> Engine<L> {
     /// The most that a call can cost, if that fits.
     async fn admit(&self, chosen: Chosen, wish: &Wish<'_>) -> Result<Admit<'_>, AgentError> {
         let turn = self.here.booking_turn().await;
-        let model = self.models.info(chosen.index);
+        let model = match wish.lane {
+            Some(Lane { provider, failure }) => {
+                self.models.llm(chosen.index).describe_after(provider, failure)
+            }
+            None => self.models.info(chosen.index).clone(),
+        };
         // Without a cap nothing is counted: a run of many thousand calls need not sum them up.
         let capped = self.budget.tokens_max.is_some() || self.budget.nusd_max.is_some();
         let booked = match capped {
@@ -185,13 +206,13 @@ impl<L: Llm + Sync> Engine<L> {
             self.here.output_limits(wish.mode, model.output_tokens_max);
         let input_tokens = wish.prompt.input_tokens_bound();
         let call = CallWish { input_tokens, output_tokens, useful_tokens, price: model.price };
-        match self.budget.admission(&spent, &call, self.here.calls_open()) {
+        let budget = self.budget_now(wish.run).await?;
+        match budget.admission(&spent, &call, self.here.calls_open()) {
             Admission::Fits(worst) => Ok(Admit::Fits(Admitted {
                 permit: chosen.permit,
                 reservation: Reservation { tokens: worst.tokens, nusd: worst.nusd },
                 price_json: serde_json::to_string(&model.price).unwrap_or_default(),
-                provider: &model.provider,
-                model: &model.model,
+                model,
                 _turn: turn,
             })),
             Admission::Wait => {

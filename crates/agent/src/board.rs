@@ -6,8 +6,10 @@
 use pipeline::attempt::Attempt;
 use pipeline::next_step::{Ask, SearchEnd};
 use pipeline::schedule::{Phase, Search, Turn, next_turn, standing};
+use pipeline::tell::Told;
 
 use crate::engine::Operator;
+use crate::told;
 
 /// One search for each operator, in their order.
 pub(crate) struct Board {
@@ -32,15 +34,21 @@ impl Board {
         Self { searches: closed.into_iter().map(known).collect() }
     }
 
-    /// Whose turn it is.
-    pub(crate) fn turn(&self, attempts_max: u32, operators: &[Operator]) -> Turn {
-        let searches: Vec<_> = self
-            .searches
-            .iter()
-            .zip(operators)
-            .map(|(known, operator)| known.search(operator))
-            .collect();
+    /// Whose turn it is, under what the run was told.
+    pub(crate) fn turn(&self, attempts_max: u32, operators: &[Operator], told: &Told) -> Turn {
+        let search = |(known, operator): (&Known, &Operator)| {
+            let task = &operator.task.hash;
+            let limits = told::limits(told, task, operator.limits);
+            let weight = told.weight(task, operator.weight);
+            Search { limits, weight, ..known.search(operator) }
+        };
+        let searches: Vec<_> = self.searches.iter().zip(operators).map(search).collect();
         next_turn(attempts_max, &searches)
+    }
+
+    /// How many attempts are closed.
+    pub(crate) fn made(&self) -> usize {
+        self.searches.iter().map(|known| known.attempts.len()).sum()
     }
 
     /// What was tried at a task.

@@ -11,12 +11,14 @@ use llm::{
 };
 use pipeline::breaker::wait_before_retry_ms;
 use pipeline::next_step::SearchEnd;
+use pipeline::notice::Notice;
 use pipeline::transcript::Usage;
 use store::{
     AttemptRow, Boundary, CallFailure, CallState, NotedModel, Reservation, RunId, SettledReply,
 };
 
 use crate::advance::Advanced;
+use crate::asking::Lane;
 use crate::engine::{Engine, Progress, RunEnd};
 use crate::error::AgentError;
 use crate::limits::{DEADLINE_GRACE_MS, SUBMIT_DEADLINE_MS};
@@ -43,7 +45,7 @@ impl<L: Llm + Sync> Engine<L> {
     }
 
     async fn submit(&self, attempt: &AttemptRow, index: usize) -> Result<Advanced, AgentError> {
-        let model = self.models.llm(index);
+        let (model, info) = (self.models.llm(index), self.info(attempt, index));
         let request = Request {
             id: attempt.call.id.to_string(),
             task: self.operator(attempt)?.task.spec.name.clone(),
@@ -51,7 +53,8 @@ impl<L: Llm + Sync> Engine<L> {
             try_index: attempt.call.try_index,
             prompt: attempt.prompt.clone(),
             output_tokens_max: output_tokens_max(attempt),
-            deadline_ms: self.models.info(index).deadline_ms,
+            deadline_ms: info.deadline_ms,
+            provider: attempt.call.provider.clone(),
         };
         let submitted = tokio::select! {
             submitted = submit_within(model, &request, SUBMIT_DEADLINE_MS) => submitted,
@@ -71,21 +74,22 @@ impl<L: Llm + Sync> Engine<L> {
     /// Waits for the reply to a question that was sent, here or by a process that died.
     pub(crate) async fn receive(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
         let ours = self.here.has_sent(&attempt.call.id);
-        let known = |index: &usize| ours || self.models.info(*index).idempotent;
-        let Some(index) = self.models.of_call(&attempt.call, self.store.scrubber()).filter(known) else {
+        let known = |index: &usize| ours || self.info(&attempt, *index).idempotent;
+        let Some(index) = self.models.of_call(&attempt.call, self.store.scrubber()).filter(known)
+        else {
             let why = "the process that sent it ended before the reply was stored";
             self.store.mark_lost(&attempt.id, ABANDONED, why).await?;
             self.here.note_ended(&attempt.call.id);
             return self.reread(&attempt).await;
         };
-        let (model, info) = (self.models.llm(index), self.models.info(index));
+        let (model, info) = (self.models.llm(index), self.info(&attempt, index));
         let Some(ticket) = attempt.call.ticket.clone().map(Ticket::from) else {
             return self.submit(&attempt, index).await;
         };
         let received = tokio::select! {
             biased;
-            received = wait_for(model, &ticket, waited_ms(info)) => received,
-            () = self.may_stop_waiting(info) => {
+            received = wait_for(model, &ticket, waited_ms(&info)) => received,
+            () = self.may_stop_waiting(&info) => {
                 return Ok(Advanced::Stopped(RunEnd::Interrupted));
             }
         };
@@ -121,6 +125,7 @@ impl<L: Llm + Sync> Engine<L> {
             let model = noted(self.models.info(index));
             self.store.note_breaker_closed(&attempt.run_id, model).await?;
             (self.observer)(Progress::Back { model: model.model });
+            self.notice(&Notice::BreakerClosed { what: model.model.to_owned() });
         }
         self.give_up_bound_breaker(&attempt.run_id, index, broken).await?;
         self.here.note_ended(&attempt.call.id);
@@ -156,6 +161,7 @@ impl<L: Llm + Sync> Engine<L> {
         let model = noted(self.models.info(index));
         self.store.note_breaker_opened(run, model, why, wait_ms).await?;
         (self.observer)(Progress::Resting { model: model.model, why: why.1, wait_ms });
+        self.notice(&Notice::BreakerOpen { what: model.model.to_owned(), why: why.1.to_owned() });
         Ok(())
     }
 
@@ -210,6 +216,12 @@ impl<L: Llm + Sync> Engine<L> {
             let all_refused = tries as usize >= self.models.count();
             return Ok(if all_refused { Try::None } else { Try::Other });
         }
+        // Another lane of the same model goes on with it.
+        let provider = &attempt.call.provider;
+        let next = self.models.llm(index).describe_after(provider, Some(error.class().name()));
+        if next.provider != self.info(attempt, index).provider {
+            return Ok(Try::After(0));
+        }
         if let Some(opened) = self.models.failed(index, error) {
             let why = (error.class().name(), message);
             self.rests(&attempt.run_id, index, why, opened.wait_ms).await?;
@@ -225,6 +237,11 @@ impl<L: Llm + Sync> Engine<L> {
         Ok(Try::After(own_ms.max(wanted_ms.unwrap_or(0))))
     }
 
+    /// What answers the attempt's newest call, on the lane that it was reserved for.
+    fn info(&self, attempt: &AttemptRow, index: usize) -> ModelInfo {
+        self.models.llm(index).describe_after(&attempt.call.provider, None)
+    }
+
     async fn book_failure(
         &self,
         attempt: &AttemptRow,
@@ -232,7 +249,7 @@ impl<L: Llm + Sync> Engine<L> {
         error: &LlmError,
         message: &str,
     ) -> Result<(), AgentError> {
-        let info = self.models.info(index);
+        let info = self.info(attempt, index);
         let class = error.class().name();
         let paid = match error.charge() {
             Charge::Unknown => {
@@ -248,7 +265,11 @@ impl<L: Llm + Sync> Engine<L> {
 
     /// Reserves the next try, with a model further on where `skipped` are passed over.
     async fn reopen(&self, attempt: &AttemptRow, skipped: usize) -> Result<Advanced, AgentError> {
-        let admitted = match self.admit_again(attempt, skipped, Reservation::default()).await? {
+        let failed = self.store.attempt(&attempt.id).await?.call;
+        let class = failed.error.as_ref().map(|(class, _)| class.as_str());
+        let lane = Lane { provider: &failed.provider, failure: class };
+        let none = Reservation::default();
+        let admitted = match self.admit_again(attempt, skipped, lane, none).await? {
             Ok(admitted) => admitted,
             Err(end) => return Ok(Advanced::Stopped(end)),
         };
@@ -260,7 +281,9 @@ impl<L: Llm + Sync> Engine<L> {
 
     /// Reserves a call of another process anew, under what holds now.
     async fn renew(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
-        let admitted = match self.admit_again(attempt, 0, attempt.call.reservation).await? {
+        let lane = Lane { provider: &attempt.call.provider, failure: None };
+        let released = attempt.call.reservation;
+        let admitted = match self.admit_again(attempt, 0, lane, released).await? {
             Ok(admitted) => admitted,
             Err(end) => return Ok(Advanced::Stopped(end)),
         };

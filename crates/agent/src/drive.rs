@@ -12,6 +12,7 @@ use llm::Llm;
 use pipeline::attempt::State;
 use pipeline::next_step::{SearchEnd, StopReason};
 use pipeline::schedule::Turn;
+use pipeline::tell::Leave;
 use store::{AttemptRow, RunId};
 use tokio::task::{JoinError, JoinSet};
 
@@ -128,7 +129,20 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         if hand.end.is_some() || hand.jobs.len() >= self.pools.in_flight_max {
             return Ok(Opening::Wait { until_ms: None });
         }
-        match board.turn(self.budget.attempts_max, &self.operators) {
+        let told = self.told(run).await?;
+        match self.leave(&told) {
+            Leave::Go => {}
+            Leave::Stopped => return Ok(Opening::Stop(RunEnd::Interrupted)),
+            Leave::Paused => return Ok(self.next_look()),
+        }
+        let budget = told.budget(self.budget);
+        self.note_caps(run, &budget, board.made()).await?;
+        match board.turn(budget.attempts_max, &self.operators, &told) {
+            Turn::Stop(_)
+                if self.some_wait(&told) && board.made() < budget.attempts_max as usize =>
+            {
+                Ok(self.next_look())
+            }
             Turn::Wait => Ok(Opening::Wait { until_ms: None }),
             Turn::Stop(StopReason::SearchesEnded) if board.all_ended(SearchEnd::Refused) => {
                 let (class, message) = ("refused".to_owned(), hand.refusal.clone());
@@ -136,14 +150,12 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             }
             Turn::Stop(reason) => Ok(Opening::Stop(RunEnd::Finished(reason))),
             Turn::Ask { .. } if self.interrupt.is_set() => Ok(Opening::Stop(RunEnd::Interrupted)),
-            Turn::Ask { .. } if !self.has_room().await => {
-                Ok(Opening::Stop(RunEnd::Interrupted))
-            }
+            Turn::Ask { .. } if !self.has_room().await => Ok(Opening::Stop(RunEnd::Interrupted)),
             Turn::Ask { task, ask } => {
                 let operator = &self.operators[task];
                 match operator.known.as_ref().filter(|_| ask.seq == 1) {
                     Some(known) => self.open_known(run, operator, &ask, known).await,
-                    None => self.open(run, operator, &ask, board.attempts(task)).await,
+                    None => self.open(run, operator, &ask, board.attempts(task), &told).await,
                 }
             }
         }

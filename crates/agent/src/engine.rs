@@ -9,7 +9,9 @@ use llm::Llm;
 use pipeline::attempt::State;
 use pipeline::budget::Budget;
 use pipeline::next_step::{SearchEnd, SearchLimits, StopReason};
+use pipeline::notice::Notice;
 use pipeline::task::Task;
+use pipeline::tell::Told;
 use pipeline::template::Templates;
 use store::{AttemptRow, Bookings, RunId, RunState, Store};
 
@@ -19,6 +21,9 @@ use crate::in_flight::InFlight;
 use crate::interrupt::Interrupt;
 use crate::models::Models;
 use crate::pools::Pools;
+
+/// The stored reason of a run that a person stopped.
+pub const INTERRUPTED: &str = "interrupted";
 
 /// Everything that a run is wired to.
 pub struct Engine<L> {
@@ -39,7 +44,8 @@ pub struct Engine<L> {
     pub interrupt: Interrupt,
     /// Told of every step; must not block.
     pub observer: Arc<dyn Fn(Progress<'_>) + Send + Sync>,
-    /// True where the observer is told of bookings, which takes a look into the ledger.
+    /// True where the observer is told of bookings and of shares of caps, which takes a look into
+    /// the ledger.
     pub tells_bookings: bool,
     pub here: Here,
     /// Programs that are judged right now.
@@ -101,6 +107,8 @@ pub enum Progress<'a> {
     Paused { why: Option<&'a str> },
     /// The run broke, and the ledger could not take note of it either.
     Unnoted { why: &'a str },
+    /// Something that people want to hear of who do not look.
+    Notice { notice: &'a Notice },
 }
 
 /// How a run ended.
@@ -122,7 +130,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
     /// # Errors
     /// Breakage of the machine, the ledger or this program; the run can be resumed after it.
     pub async fn run(self: Arc<Self>, run: &RunId) -> Result<RunEnd, AgentError> {
-        let alarm = self.set_alarm();
+        let alarm = self.set_alarm(run).await?;
         let driven = self.drive(run).await;
         alarm.abort();
         let end = match driven {
@@ -173,18 +181,29 @@ impl<L: Llm + Sync> Engine<L> {
         Ok(())
     }
 
-    /// Ends everything at once when the run's time is over.
-    fn set_alarm(&self) -> tokio::task::JoinHandle<()> {
-        let left_us = self.budget.deadline_us.map(|end| end - self.store.now_us());
-        let interrupt = self.interrupt.clone();
-        if left_us.is_some_and(|left_us| left_us <= 0) {
-            interrupt.expire();
+    /// Ends everything at once when the run's time is over, added time included.
+    async fn set_alarm(&self, run: &RunId) -> Result<tokio::task::JoinHandle<()>, AgentError> {
+        let left_us = |end_us: Option<i64>| end_us.map(|end_us| end_us - self.store.now_us());
+        if left_us(self.budget_now(run).await?.deadline_us).is_some_and(|left_us| left_us <= 0) {
+            self.interrupt.expire();
         }
-        tokio::spawn(async move {
-            let Some(left_us) = left_us else { return };
-            tokio::time::sleep(Duration::from_micros(u64::try_from(left_us).unwrap_or(0))).await;
-            interrupt.expire();
-        })
+        let (base, interrupt) = (self.budget, self.interrupt.clone());
+        let (store, run) = (self.store.clone(), run.clone());
+        Ok(tokio::spawn(async move {
+            let Some(first_end_us) = base.deadline_us else { return };
+            let mut end_us = first_end_us;
+            loop {
+                let left_us = u64::try_from(end_us - store.now_us()).unwrap_or(0);
+                tokio::time::sleep(Duration::from_micros(left_us)).await;
+                // Where the ledger does not tell, nothing was added.
+                let told = store.tells(&run).await.map(|rows| Told::of(&rows));
+                let now = told.unwrap_or_default().budget(base).deadline_us;
+                end_us = now.unwrap_or(end_us);
+                if end_us <= store.now_us() {
+                    return interrupt.expire();
+                }
+            }
+        }))
     }
 }
 
@@ -208,7 +227,7 @@ impl RunEnd {
             Self::Provider { class, message } => {
                 format!("the model cannot go on ({class}): {message}")
             }
-            Self::Interrupted => "interrupted".to_owned(),
+            Self::Interrupted => INTERRUPTED.to_owned(),
             Self::InputEnded => "the input ended".to_owned(),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pipeline::attempt::Mode;
 use pipeline::completions::Completions;
+use pipeline::notice::Cap;
 use pipeline::reply::Ending;
 use store::CallId;
 use tokio::sync::futures::Notified;
@@ -28,6 +29,8 @@ struct State {
     /// Those that this process submitted: those of a dead one are lost where nobody can tell.
     sent: HashSet<CallId>,
     completions: Completions,
+    /// How far caps were used when somebody looked last, in percent.
+    caps: Option<Vec<(Cap, u8)>>,
 }
 
 impl Here {
@@ -83,6 +86,12 @@ impl Here {
     /// Completes when a call ends after this was called.
     pub(crate) fn call_ended(&self) -> Notified<'_> {
         self.changed.notified()
+    }
+
+    /// Keeps how far caps are used, and gives what was kept before; the first look gives itself.
+    pub(crate) fn note_caps(&self, now: Vec<(Cap, u8)>) -> Vec<(Cap, u8)> {
+        let before = self.state().caps.replace(now.clone());
+        before.unwrap_or(now)
     }
 
     /// A poisoned lock only means that another task panicked while it held plain sets.

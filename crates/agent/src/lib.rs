@@ -10,8 +10,8 @@ mod advance;
 mod asking;
 mod board;
 mod calls;
-mod drive;
 mod disk;
+mod drive;
 mod engine;
 mod error;
 mod here;
@@ -24,8 +24,9 @@ mod promote;
 mod several;
 #[cfg(test)]
 mod tests;
+mod told;
 
-pub use engine::{Engine, Known, Operator, Progress, Promotes, RunEnd};
+pub use engine::{Engine, INTERRUPTED, Known, Operator, Progress, Promotes, RunEnd};
 pub use error::AgentError;
 pub use here::Here;
 pub use in_flight::InFlight;

@@ -108,10 +108,10 @@ impl<L: Llm> Models<L> {
     /// them.
     pub(crate) fn of_call(&self, call: &CallRow, scrubber: &Scrubber) -> Option<usize> {
         let stored = |name: &str| scrubber.scrub(name).into_owned();
-        let is_it = |info: &ModelInfo| {
-            (&call.provider, &call.model) == (&stored(&info.provider), &stored(&info.model))
-        };
-        self.slots.iter().position(|slot| is_it(&slot.info))
+        self.slots.iter().position(|slot| {
+            let lane = slot.llm.describe_after(&call.provider, None);
+            (&call.provider, &call.model) == (&stored(&lane.provider), &stored(&lane.model))
+        })
     }
 
     /// The model for the attempt with this seq; `skipped` of the first are passed over. One that is
@@ -188,6 +188,11 @@ impl<L: Llm> Models<L> {
     /// How long it is until a time that [`Models::choose`] named.
     pub(crate) fn until_ms(&self, until_ms: u64) -> u64 {
         until_ms.saturating_sub(self.now_ms())
+    }
+
+    /// The time in so many milliseconds, by the clock of [`Models::choose`].
+    pub(crate) fn in_ms(&self, wait_ms: u64) -> u64 {
+        self.now_ms().saturating_add(wait_ms)
     }
 
     fn now_ms(&self) -> u64 {

@@ -9,6 +9,7 @@ use judge::JudgeError;
 use llm::Llm;
 use pipeline::attempt::Mode;
 use pipeline::next_step::Ask;
+use pipeline::tell::Told;
 use store::{AttemptRow, RunId};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{JoinError, JoinSet};
@@ -99,7 +100,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         let ask = Ask { seq, mode: Mode::First, parent: None, subset_notice: false };
         loop {
             let call_ended = self.here.call_ended();
-            match self.open(run, operator, &ask, &[]).await? {
+            match self.open(run, operator, &ask, &[], &Told::default()).await? {
                 Opening::To(attempt) => return self.carry(*attempt).await,
                 Opening::Stop(end) => return Ok(Carried::Stopped(end)),
                 Opening::Wait { .. } => call_ended.await,

@@ -5,3 +5,4 @@ mod interrupts;
 mod kills;
 mod known;
 mod many;
+mod telling;

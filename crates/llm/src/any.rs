@@ -4,7 +4,7 @@ use crate::command::CommandModel;
 use crate::error::LlmError;
 use crate::mailbox::MailboxModel;
 use crate::model::{Llm, ModelInfo, Poll, Request, Ticket};
-use crate::openai::OpenAiModel;
+use crate::openai::{BatchModel, OpenAiModel};
 use crate::replay::ReplayModel;
 
 /// One of the providers.
@@ -18,6 +18,8 @@ pub enum Model {
     Mailbox(MailboxModel),
     /// A server that speaks OpenAI's chat completions.
     OpenAi(OpenAiModel),
+    /// The batches of such a server.
+    Batch(BatchModel),
 }
 
 impl Llm for Model {
@@ -27,6 +29,7 @@ impl Llm for Model {
             Self::Command(model) => model.submit(request).await,
             Self::Mailbox(model) => model.submit(request).await,
             Self::OpenAi(model) => model.submit(request).await,
+            Self::Batch(model) => model.submit(request).await,
         }
     }
 
@@ -36,6 +39,7 @@ impl Llm for Model {
             Self::Command(model) => model.poll(ticket).await,
             Self::Mailbox(model) => model.poll(ticket).await,
             Self::OpenAi(model) => model.poll(ticket).await,
+            Self::Batch(model) => model.poll(ticket).await,
         }
     }
 
@@ -45,6 +49,7 @@ impl Llm for Model {
             Self::Command(model) => model.cancel(ticket).await,
             Self::Mailbox(model) => model.cancel(ticket).await,
             Self::OpenAi(model) => model.cancel(ticket).await,
+            Self::Batch(model) => model.cancel(ticket).await,
         }
     }
 
@@ -54,6 +59,16 @@ impl Llm for Model {
             Self::Command(model) => model.describe(),
             Self::Mailbox(model) => model.describe(),
             Self::OpenAi(model) => model.describe(),
+            Self::Batch(model) => model.describe(),
+        }
+    }
+
+    fn describe_after(&self, provider: &str, failure: Option<&str>) -> ModelInfo {
+        match self {
+            Self::Batch(model) => model.describe_after(provider, failure),
+            Self::Replay(_) | Self::Command(_) | Self::Mailbox(_) | Self::OpenAi(_) => {
+                self.describe()
+            }
         }
     }
 }

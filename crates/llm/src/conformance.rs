@@ -8,9 +8,11 @@ use crate::complete;
 use crate::error::{ErrorClass, LlmError};
 use crate::model::{Llm, Poll, Reply, Request, Ticket};
 
+mod batch_script;
 mod http_script;
 mod scripted;
 
+pub use batch_script::{BatchRules, BatchScript, Begin, Line};
 pub use http_script::{Asked, HttpScript, Play};
 pub use scripted::{Failure, ScriptedModel, Server};
 
@@ -99,6 +101,7 @@ pub fn request(task: &str, seq: u32, try_index: u32) -> Request {
         prompt: Prompt { mode: Mode::First, messages },
         output_tokens_max: 1_000,
         deadline_ms: None,
+        provider: String::new(),
     }
 }
 

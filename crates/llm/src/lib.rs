@@ -28,5 +28,8 @@ pub use complete::{complete, submit_within, wait_for};
 pub use error::{Charge, ErrorClass, LlmError};
 pub use mailbox::{MailboxModel, MailboxSettings};
 pub use model::{Llm, ModelInfo, Poll, Price, Reply, Request, Ticket};
-pub use openai::{MaxTokensField, OpenAiModel, OpenAiSettings, OpenAiSettingsError, Secret};
+pub use openai::{
+    BatchModel, BatchSettings, MaxTokensField, OpenAiModel, OpenAiSettings, OpenAiSettingsError,
+    Secret,
+};
 pub use replay::ReplayModel;

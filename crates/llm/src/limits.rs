@@ -73,3 +73,28 @@ pub const REPORTED_TOKENS_MAX: u64 = 100_000_000;
 pub const REPORTED_COST_NUSD_MAX: i64 = 1_000_000_000_000;
 /// Longest name that a provider may give itself, its model or a request, in bytes.
 pub const NAME_BYTES_MAX: usize = 200;
+/// Requests of one batch: as many as a batch's metadata can name by UUIDs, 13 in each of 15 values.
+pub const BATCH_REQUESTS_MAX: usize = 195;
+/// Values of a batch's metadata that name requests, and the longest of them, in characters: OpenAI
+/// keeps 16 of 512.
+pub const BATCH_IDS_KEYS_MAX: usize = 15;
+pub const BATCH_METADATA_CHARS_MAX: usize = 512;
+/// Longest file of a batch, in bytes; OpenAI takes 200 MB.
+pub const BATCH_FILE_BYTES_MAX: usize = 64 << 20;
+/// Longest file of a batch's results, in bytes.
+pub const BATCH_RESULT_BYTES_MAX: usize = 256 << 20;
+/// Most lines of such a file that are read.
+pub const BATCH_LINES_MAX: usize = 1_000;
+/// Requests that wait for a batch.
+pub const BATCH_QUEUED_MAX: usize = 10_000;
+/// Batches on one page of the server's list, and most pages that are read.
+pub const BATCH_PAGE_MAX: usize = 100;
+pub const BATCH_PAGES_MAX: usize = 20;
+/// Looks at the list that must miss a request before it counts as never handed over.
+pub const BATCH_LOOKS: u32 = 2;
+/// Looks in a row that may fail before a batch's requests are given up.
+pub const BATCH_FAILURES_MAX: u32 = 60;
+/// Ends of batches that are kept in memory; older ones are read again.
+pub const BATCHES_KEPT_MAX: usize = 16;
+/// Longest wait for a cancelled batch to end, in milliseconds; OpenAI says ten minutes.
+pub const BATCH_CANCEL_WAIT_MS: u64 = 15 * 60_000;

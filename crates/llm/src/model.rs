@@ -25,6 +25,14 @@ pub trait Llm {
 
     /// What answers, and at what price.
     fn describe(&self) -> ModelInfo;
+
+    /// What answers calls of `provider`, one of the lanes of this model; after a try there that
+    /// ended as the class `failure`, what answers the next one. A model with one lane has one
+    /// answer.
+    fn describe_after(&self, provider: &str, failure: Option<&str>) -> ModelInfo {
+        let _ = (provider, failure);
+        self.describe()
+    }
 }
 
 /// One question to a model.
@@ -43,6 +51,9 @@ pub struct Request {
     pub output_tokens_max: u64,
     /// Longest wait for the answer, in milliseconds; `None` waits for ever.
     pub deadline_ms: Option<u64>,
+    /// The lane that the call was reserved for, as [`ModelInfo::provider`] names it; empty for the
+    /// one that [`Llm::describe`] describes.
+    pub provider: String,
 }
 
 /// What a provider needs to find a submitted request again; opaque text for a ledger.

@@ -33,6 +33,7 @@ use crate::limits::{AFTER_FINISH_MS_MAX, ERROR_BYTES_MAX, LONG_POLL_MS, TICKET_B
 use crate::model::{Llm, ModelInfo, Poll, Reply, Request, Ticket};
 
 mod answer;
+mod batch;
 mod body;
 mod calls;
 mod endpoint;
@@ -47,6 +48,7 @@ mod usage;
 mod wait;
 mod wire;
 
+pub use batch::{BatchModel, BatchSettings};
 pub use settings::{MaxTokensField, OpenAiSettings, OpenAiSettingsError, Secret};
 
 const PROVIDER: &str = "openai";
@@ -194,6 +196,7 @@ impl Caller {
             connect_timeout: Duration::from_millis(settings.connect_timeout_ms),
             first_byte_timeout: Duration::from_millis(settings.first_byte_timeout_ms),
             idle_timeout: Duration::from_millis(settings.idle_timeout_ms),
+            whole_bytes_max: None,
         }
     }
 

@@ -98,6 +98,9 @@ pub(crate) const PATH_RUN_BYTES_MAX: usize = 256;
 pub(crate) const SCRUB_PASSES_MAX: u32 = 16;
 /// Longest private key in PEM, in bytes.
 pub(crate) const PEM_BYTES_MAX: usize = 16 * 1024;
+/// Longest hint of a person, in bytes, and how many one prompt shows.
+pub const HINT_BYTES_MAX: usize = 2_000;
+pub const HINTS_SHOWN_MAX: usize = 4;
 /// Longest sentence about a task that a prompt shows, in bytes.
 pub const PROMPT_ABOUT_BYTES_MAX: usize = 1_000;
 /// Largest rendered prompt, in bytes.

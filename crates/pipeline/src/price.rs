@@ -39,6 +39,25 @@ impl Price {
         Some(i64::try_from((total + 999_999).div_euclid(1_000_000)).unwrap_or(i64::MAX))
     }
 
+    /// The same price at so many thousandths of it, rounded up, as for a lane with a discount.
+    #[must_use]
+    pub fn share(self, thousandths: u32) -> Self {
+        let share = |nusd: i64| {
+            let product = i128::from(nusd) * i128::from(thousandths);
+            i64::try_from((product + 999).div_euclid(1_000)).unwrap_or(i64::MAX)
+        };
+        match self {
+            Self::Free | Self::Subscription | Self::Unknown => self,
+            Self::PerMillionTokens { input_nusd, cached_input_nusd, output_nusd } => {
+                Self::PerMillionTokens {
+                    input_nusd: share(input_nusd),
+                    cached_input_nusd: share(cached_input_nusd),
+                    output_nusd: share(output_nusd),
+                }
+            }
+        }
+    }
+
     /// Output tokens that `nusd` pays for beside `input_tokens`; `None` when tokens cost nothing.
     #[must_use]
     pub fn affordable_output_tokens(self, input_tokens: u64, nusd: i64) -> Option<u64> {
@@ -80,6 +99,24 @@ mod tests {
             (PAID, Usage { cached_input_tokens: 9_000, ..Usage::of(1_000, 0) }, Some(500_000)),
         ] {
             assert_eq!(price.cost_nusd(usage), cost_nusd, "{price:?} {usage:?}");
+        }
+    }
+
+    #[test]
+    fn a_share_of_a_price_rounds_up() {
+        let of = |input_nusd, cached_input_nusd, output_nusd| Price::PerMillionTokens {
+            input_nusd,
+            cached_input_nusd,
+            output_nusd,
+        };
+        for (price, thousandths, wanted) in [
+            (Price::Free, 500, Price::Free),
+            (Price::Unknown, 500, Price::Unknown),
+            (of(2_000, 501, 1), 500, of(1_000, 251, 1)),
+            (of(2_000, 501, 1), 1_000, of(2_000, 501, 1)),
+            (of(i64::MAX, 0, 7), 2_000, of(i64::MAX, 0, 14)),
+        ] {
+            assert_eq!(price.share(thousandths), wanted, "{price:?} {thousandths}");
         }
     }
 

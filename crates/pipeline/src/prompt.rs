@@ -12,9 +12,9 @@ use crate::device_facts::DeviceFacts;
 use crate::digest::Digest;
 use crate::feedback::Feedback;
 use crate::limits::{
-    HISTORY_DETAIL_BYTES_MAX, HISTORY_LINES_MAX, MESSAGE_BYTES_MAX, PROMPT_ABOUT_BYTES_MAX,
-    PROMPT_EXCERPT_BYTES_MAX, PROMPT_PLAN_BYTES_MAX, PROMPT_REFERENCE_BYTES_MAX,
-    PROMPT_SOURCE_BYTES_MAX, capped,
+    HINT_BYTES_MAX, HINTS_SHOWN_MAX, HISTORY_DETAIL_BYTES_MAX, HISTORY_LINES_MAX,
+    MESSAGE_BYTES_MAX, PROMPT_ABOUT_BYTES_MAX, PROMPT_EXCERPT_BYTES_MAX, PROMPT_PLAN_BYTES_MAX,
+    PROMPT_REFERENCE_BYTES_MAX, PROMPT_SOURCE_BYTES_MAX, capped,
 };
 use crate::next_step::Ask;
 use crate::report::Score;
@@ -73,6 +73,22 @@ impl Prompt {
         attempts: &[Attempt],
         scrubber: &Scrubber,
     ) -> Result<Self, TemplateError> {
+        Self::render_hinted(templates, task, device, ask, attempts, &[], scrubber)
+    }
+
+    /// As [`Prompt::render`], with what a person suggests in a part of its own.
+    ///
+    /// # Errors
+    /// A prompt file that does not render.
+    pub fn render_hinted(
+        templates: &Templates,
+        task: &Task,
+        device: &DeviceFacts,
+        ask: &Ask,
+        attempts: &[Attempt],
+        hints: &[&str],
+        scrubber: &Scrubber,
+    ) -> Result<Self, TemplateError> {
         let shown = |text: &str, bytes_max| shown(scrubber, text, bytes_max);
         let parent = ask.parent.and_then(|seq| attempts.iter().find(|a| a.seq == seq));
         let context = context! {
@@ -84,6 +100,7 @@ impl Prompt {
             history_cut => attempts.len().saturating_sub(HISTORY_LINES_MAX),
             parent => parent_view(scrubber, parent),
             subset_notice => ask.subset_notice,
+            hints => hints_view(scrubber, hints),
         };
         let situation = match ask.mode {
             Mode::First => "first.md",
@@ -182,6 +199,11 @@ fn history_line(scrubber: &Scrubber, attempt: &Attempt) -> String {
         attempt.mode.name(),
         attempt.verdict
     )
+}
+
+fn hints_view(scrubber: &Scrubber, hints: &[&str]) -> Vec<String> {
+    let hints = hints.iter().take(HINTS_SHOWN_MAX);
+    hints.map(|text| shown(scrubber, text, HINT_BYTES_MAX)).collect()
 }
 
 fn parent_view(scrubber: &Scrubber, parent: Option<&Attempt>) -> Value {

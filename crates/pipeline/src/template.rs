@@ -13,13 +13,14 @@ use crate::limits::{BACKTICKS_MAX, PROMPT_BYTES_MAX, TEMPLATE_FUEL};
 use crate::visible::visible;
 
 /// Every file of `prompts/`, with its purpose.
-pub const REGISTRY: [(&str, &str); 6] = [
+pub const REGISTRY: [(&str, &str); 7] = [
     ("system.md", "the stable start: the role, the reply format, the plan format, what is judged"),
     ("first.md", "asks for the first kernel of a task"),
     ("repair.md", "asks to make the parent correct"),
     ("optimise.md", "asks to make the parent faster"),
     ("_task.md", "included: the task, its reference and the device"),
     ("_history.md", "included: the digest of earlier attempts"),
+    ("_hints.md", "included: what a person suggests, where somebody did"),
 ];
 
 /// The prompt files of a run.

@@ -26,6 +26,7 @@ mod scrubbing;
 mod steps;
 mod summary;
 mod tables;
+mod tells;
 #[cfg(test)]
 mod tests;
 mod verify;

@@ -20,3 +20,5 @@ pub const ERROR_BYTES_MAX: usize = 2_000;
 pub const EVENTS_AT_ONCE: i64 = 1_000;
 /// Entries of one acceptance: trials, checks, pilots, and 15 rounds of every case.
 pub const ENTRIES_MAX: u32 = 10_000;
+/// Things that one run is told, what it says of hints included.
+pub const TELLS_MAX: u32 = 10_000;

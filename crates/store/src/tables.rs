@@ -19,6 +19,7 @@ pub(crate) mod meta;
 pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod task;
+pub(crate) mod tell;
 pub(crate) mod window;
 
 use serde::Serialize;

@@ -11,4 +11,5 @@ mod round_trip;
 mod running;
 mod stepping;
 mod storing;
+mod telling;
 mod torn;

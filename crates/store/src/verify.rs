@@ -105,6 +105,13 @@ const RULES: &[Rule] = &[
               'decided_us', decided_us, 'hash', (SELECT claim FROM claim WHERE id = claim_id))
               FROM approval WHERE claim_id = $1 AND position = json_extract($2, '$.position')",
     },
+    Rule {
+        kind: "told",
+        key: "run",
+        row: "SELECT json_object('task', task_hash, 'said', json(said), 'teller', teller,
+              'told_us', told_us)
+              FROM tell WHERE run_id = $1 AND position = json_extract($2, '$.position')",
+    },
 ];
 
 /// What an event of an older program says nothing of, and nothing may stand in the row for.
@@ -169,6 +176,7 @@ const COUNTS: &[(&[&str], &str)] = &[
                            ON attempt.id = attempt_id
                            WHERE run_id = $1 AND decision IS NOT NULL",
     ),
+    (&["told"], "SELECT count(*) FROM tell WHERE run_id = $1"),
     (
         &["claim_reviewed"],
         "SELECT count(*) FROM approval JOIN claim ON claim.id = claim_id

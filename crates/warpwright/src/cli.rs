@@ -7,19 +7,22 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::environment;
 use crate::gpus::DeviceSetting;
-use crate::selftest::{PARTS, Part};
 
 mod claims;
+mod living;
 mod run;
 mod scaffold;
+mod selftest;
 mod simulate;
 
 pub(crate) use claims::{
     AcceptArgs, DecideArgs, EffortArgs, ExportArgs, ExportFormat, RecheckArgs, ReproduceArgs,
     ReviewArgs, ReviewCommand,
 };
-pub(crate) use run::{BudgetArgs, ResumeArgs, RunArgs, StatusArgs};
+pub(crate) use living::{BackgroundArgs, StatusArgs, StopArgs, TellArgs, TellWhat};
+pub(crate) use run::{BudgetArgs, ResumeArgs, RunArgs};
 pub(crate) use scaffold::{TaskCommand, TaskNewArgs};
+pub(crate) use selftest::{SelftestArgs, SelftestCommand};
 pub(crate) use simulate::SimulateArgs;
 
 /// Writes and improves CUDA kernels with a language model, judged so that the numbers hold.
@@ -86,19 +89,6 @@ folder; an \"id\" beside it comes back in its record. The last line of the outpu
 Exit codes of several kernels: 0 all are correct; 2 a line could not be read, whatever the others \
 did; 3 some kernel did not pass; 130 interrupted.";
 
-/// What `selftest` runs, and how it ends.
-fn selftest_help() -> String {
-    let names = |parts: &mut dyn Iterator<Item = &Part>| {
-        parts.map(|part| part.name).collect::<Vec<_>>().join(", ")
-    };
-    format!(
-        "Parts: {}; on the simulator: {}. Exit codes: 0 nothing failed; 3 an item failed; 4 \
-         nothing could be proved here; 5 the deadline came first, and the same command goes on.",
-        names(&mut PARTS.iter()),
-        names(&mut PARTS.iter().filter(|part| part.simulated))
-    )
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the whole loop on a built-in task with hand-written replies: no GPU, no key
@@ -126,8 +116,12 @@ pub(crate) enum Command {
     Review(ReviewArgs),
     /// Judge the kernels that runs put into a folder, maybe from another machine
     Worker(WorkerArgs),
-    /// List the runs, or show where one stands
+    /// List the runs, or show where one stands, or follow it to its end
     Status(StatusArgs),
+    /// Tell a run something while it is on: pause, hints, weights, more money or time
+    Tell(TellArgs),
+    /// Ask a run that is on to stop, and wait until it has
+    Stop(StopArgs),
     /// Show everything about one attempt, or the attempts of a run
     Show(ShowArgs),
     /// Print a run's report in Markdown (with --json: as JSON)
@@ -259,31 +253,6 @@ pub(crate) enum HardwareCommand {
     Probe,
     /// Show what is known of each GPU
     Show,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum SelftestCommand {
-    /// Run the GPU suite, about ten minutes: conformance, wrong, good and hostile kernels, costs,
-    /// clocks (against ncu where it is there)
-    #[command(after_help = selftest_help())]
-    Gpu(SelftestArgs),
-    /// Run the parts of it that need no GPU, about a quarter of an hour on two cores: the judge
-    /// against known cheats
-    #[command(after_help = selftest_help())]
-    Sim(SelftestArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SelftestArgs {
-    /// Only these parts; give it again for several, or separate them by commas
-    #[arg(long, value_name = "PART", value_delimiter = ',')]
-    pub(crate) only: Vec<String>,
-    /// Where rows and the page go; a call with the same folder goes on where the last one ended
-    #[arg(long, value_name = "DIR", default_value = "selftest")]
-    pub(crate) out: PathBuf,
-    /// Begin no further item after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) deadline: Option<u32>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -7,6 +7,7 @@ mod ending;
 mod estimate;
 mod evaluate;
 mod export;
+mod follow;
 pub(crate) mod hardware;
 mod init;
 mod ledger;
@@ -20,7 +21,9 @@ mod selftest;
 mod show;
 mod simulate;
 pub(crate) mod status;
+mod stop;
 mod tasks;
+mod tell;
 mod toolchains;
 mod why;
 mod worker;
@@ -51,7 +54,12 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Recheck(args) => recheck::perform(&places, &args).await,
         Command::Review(args) => review::perform(&places, &args).await,
         Command::Worker(args) => worker::perform(&places, &args).await,
+        Command::Status(args) if args.follow => {
+            follow::perform(&places, args.selector.as_deref()).await
+        }
         Command::Status(args) => status::perform(&places, &args).await,
+        Command::Tell(args) => tell::perform(&places, &args).await,
+        Command::Stop(args) => stop::perform(&places, &args).await,
         Command::Show(args) => show::perform(&places, &args, cli.json).await,
         Command::Report(args) => report::perform(&places, args.selector.as_deref(), cli.json).await,
         Command::Ledger(LedgerCommand::Verify(args)) => {

@@ -65,3 +65,26 @@ pub(crate) const IN_FLIGHT_MAX: usize = 64;
 pub(crate) const IN_FLIGHT_PER_TASK_MAX: u32 = 64;
 /// Calls that one model may have open, as far as a person may ask for it.
 pub(crate) const CALLS_AT_ONCE_MAX: u32 = 1_024;
+/// Events that wait to be told to a program, programs that are told at once, and how long one may
+/// take, in milliseconds.
+pub(crate) const NOTICES_WAITING_MAX: usize = 64;
+pub(crate) const NOTIFY_RUNNING_MAX: usize = 4;
+pub(crate) const NOTIFY_DEADLINE_MS: u64 = 30_000;
+/// Time between two looks at programs that run, in milliseconds.
+pub(crate) const NOTIFY_POLL_MS: u64 = 20;
+/// Longest text of an event, in bytes.
+pub(crate) const NOTICE_TEXT_BYTES_MAX: usize = 4_000;
+/// Arguments of such a program.
+pub(crate) const NOTIFY_ARGUMENTS_MAX: usize = 64;
+/// Size of a background run's log from which a new one is begun, in bytes; one older is kept.
+pub(crate) const LOG_BYTES_MAX: u64 = 16 << 20;
+/// What is shown of the log of a run that did not begin, in bytes.
+pub(crate) const LOG_SHOWN_BYTES_MAX: usize = 16 << 10;
+/// Longest line that a run says of itself once it has begun, in bytes.
+pub(crate) const BEGUN_LINE_BYTES_MAX: u64 = 64 << 10;
+/// Time between two looks of `status --follow` and of `stop`, in milliseconds.
+pub(crate) const FOLLOW_POLL_MS: u64 = 500;
+/// Looks that find nobody who drives a run before it counts as dead.
+pub(crate) const FOLLOW_DEAD_LOOKS: u32 = 3;
+/// What was told that `status` shows, newest last.
+pub(crate) const TELLS_SHOWN_MAX: usize = 20;

@@ -77,6 +77,7 @@ impl Fact {
             }
             Progress::Resting { .. } | Progress::Back { .. } | Progress::Paused { .. } => None,
             Progress::SearchEnded { .. } | Progress::Unnoted { .. } => None,
+            Progress::Notice { .. } => None,
         }
     }
 

@@ -40,6 +40,22 @@ impl Exit {
         }
     }
 
+    /// The way that ends with this code.
+    pub(crate) fn of_code(code: u8) -> Option<Self> {
+        const ALL: [Exit; 9] = [
+            Exit::Done,
+            Exit::OurError,
+            Exit::BadInput,
+            Exit::DidNotPass,
+            Exit::NotAvailable,
+            Exit::BudgetEnded,
+            Exit::NotReproduced,
+            Exit::LedgerTrouble,
+            Exit::Interrupted,
+        ];
+        ALL.into_iter().find(|exit| exit.code() == code)
+    }
+
     fn kind(self) -> &'static str {
         match self {
             Self::Done => "done",

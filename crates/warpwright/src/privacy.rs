@@ -154,7 +154,7 @@ impl Machine<'_> {
 }
 
 /// True for names of variables that hold secrets; this program's own never do.
-fn is_telling(name: &str) -> bool {
+pub(crate) fn is_telling(name: &str) -> bool {
     const PARTS: [&str; 8] = [
         "KEY",
         "TOKEN",

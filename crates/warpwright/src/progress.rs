@@ -4,16 +4,19 @@
 //! Live lines are drawn by a thread of their own, so that a run never waits for a terminal. What
 //! they say is in [`crate::live`].
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use agent::Progress;
 use pipeline::attempt::State;
+use pipeline::notice::Notice;
 
 use crate::commands::drive::attempt_line;
 use crate::limits::LIVE_TICK_MS;
 use crate::live::{Fact, Live};
+use crate::notify::Notifier;
 use crate::settings::RunSettings;
 use crate::terminal;
 
@@ -83,6 +86,21 @@ pub(crate) fn printer(
     }
 }
 
+/// An observer that prints, and tells a program of what people want to hear who do not look.
+pub(crate) fn observer(
+    settings: &RunSettings,
+    watch: Option<&Watch>,
+    notifier: Option<Arc<Notifier>>,
+) -> impl Fn(Progress<'_>) + Send + Sync + 'static {
+    let print = printer(settings, watch);
+    move |progress| {
+        if let (Progress::Notice { notice }, Some(notifier)) = (progress, &notifier) {
+            notifier.tell(notice);
+        }
+        print(progress);
+    }
+}
+
 /// The line that stays, if there is one.
 fn plain_line(progress: &Progress<'_>, many: bool) -> Option<String> {
     let prefix = |task: &str| if many { format!("{task} ") } else { String::new() };
@@ -110,6 +128,13 @@ fn plain_line(progress: &Progress<'_>, many: bool) -> Option<String> {
         }
         Progress::Paused { why: Some(why) } => format!("paused: {why}"),
         Progress::Paused { why: None } => "going on".to_owned(),
+        // Shares of caps stand in the live lines and in `status`.
+        Progress::Notice { notice: Notice::CapShare { .. } } => return None,
+        // Said above, with more about it.
+        Progress::Notice { notice: Notice::BreakerOpen { .. } | Notice::BreakerClosed { .. } } => {
+            return None;
+        }
+        Progress::Notice { notice } => notice.describe(),
         Progress::Unnoted { why } => {
             terminal::note(&format!("the run broke, and the ledger could not note it: {why}"));
             return None;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use llm::{
-    CommandModel, CommandSettings, MailboxModel, MailboxSettings, MaxTokensField, Model,
-    OpenAiModel, OpenAiSettings, PromptForm, ReplyForm, Secret,
+    BatchModel, CommandModel, CommandSettings, MailboxModel, MailboxSettings, MaxTokensField,
+    Model, OpenAiModel, OpenAiSettings, PromptForm, ReplyForm, Secret,
 };
 
 use crate::environment;
@@ -17,7 +17,7 @@ use crate::wiring::read_text;
 
 /// An OpenAI-compatible server.
 pub(crate) fn openai(setting: &OpenAiSetting) -> anyhow::Result<Model> {
-    let model = OpenAiModel::new(OpenAiSettings {
+    let settings = OpenAiSettings {
         name: setting.name.clone(),
         base_url: setting.base_url.clone(),
         api_key: key(setting)?,
@@ -38,8 +38,13 @@ pub(crate) fn openai(setting: &OpenAiSetting) -> anyhow::Result<Model> {
         first_byte_timeout_ms: setting.first_byte_timeout_ms,
         idle_timeout_ms: setting.idle_timeout_ms,
         deadline_ms: setting.deadline_ms,
-    });
-    Ok(Model::OpenAi(model.map_err(bad_input)?))
+    };
+    Ok(match setting.batch {
+        Some(batch) => {
+            Model::Batch(BatchModel::new(settings, batch.settings()).map_err(bad_input)?)
+        }
+        None => Model::OpenAi(OpenAiModel::new(settings).map_err(bad_input)?),
+    })
 }
 
 /// Plain headers, and those whose values are in the environment.

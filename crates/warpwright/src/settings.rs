@@ -4,6 +4,7 @@
 //! The files' forms are in [`file`] and [`run_file`], models in [`model`], limits in [`budget`],
 //! and the one list of all settings in [`reference`]. Secrets are named here, never held.
 
+pub(crate) mod batch;
 pub(crate) mod budget;
 pub(crate) mod file;
 pub(crate) mod model;
@@ -32,7 +33,7 @@ use crate::settings::model::ModelSetting;
 use crate::settings::run_file::{OperatorSection, RunFile};
 use crate::settings::search::SearchSetting;
 use crate::wiring::{LoadedTask, load_task};
-use crate::{confinement, embedded, environment, terminal};
+use crate::{confinement, embedded, environment, notify, terminal};
 
 /// Attempts of each task when nobody says how many.
 const ATTEMPTS_PER_TASK: u32 = 10;
@@ -57,6 +58,9 @@ pub(crate) struct RunSettings {
     /// What runs the kernels; runs of older versions had the simulator only.
     #[serde(default = "simulator")]
     pub(crate) device: DeviceSetting,
+    /// The program that is told of events, with its arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) notify: Option<Vec<String>>,
 }
 
 fn simulator() -> DeviceSetting {
@@ -176,6 +180,7 @@ impl RunSettings {
             prompts: None,
             evaluator: EvaluatorSetting::Local,
             device,
+            notify: None,
         }
     }
 
@@ -270,6 +275,7 @@ pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<Res
         prompts: prompts.map(std::path::absolute).transpose()?,
         evaluator: evaluator_setting(evaluator.or(places.file.judge.evaluator.as_ref()))?,
         device: places.device.clone(),
+        notify: notify::program(&[&args.background.notify, &file.notify, &places.file.notify])?,
     };
     settings.check_prices()?;
     search::check_modes(&settings.models)?;

@@ -3,6 +3,8 @@
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::detach;
+
 /// The process status, where ignored signals are a hexadecimal mask, SIGHUP its lowest bit.
 const STATUS: &str = "/proc/self/status";
 
@@ -10,7 +12,7 @@ const STATUS: &str = "/proc/self/status";
 pub(crate) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
-    /// `None` where somebody had it ignored, as `nohup` does.
+    /// `None` where somebody had it ignored, as `nohup` does, and in the background.
     hangup: Option<Signal>,
 }
 
@@ -18,8 +20,8 @@ impl StopSignals {
     /// Listens from now on.
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let of = |kind, name| signal(kind).with_context(|| format!("listening for {name}"));
-        let hangup =
-            if is_hangup_ignored() { None } else { Some(of(SignalKind::hangup(), "a hang-up")?) };
+        let harmless = is_hangup_ignored() || detach::is_background();
+        let hangup = if harmless { None } else { Some(of(SignalKind::hangup(), "a hang-up")?) };
         Ok(Self {
             interrupt: of(SignalKind::interrupt(), "Ctrl-C")?,
             terminate: of(SignalKind::terminate(), "SIGTERM")?,

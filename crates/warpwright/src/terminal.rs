@@ -9,9 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pipeline::visible::{hides, visible};
 use rustix::termios::tcgetwinsize;
 
-use crate::environment;
 use crate::limits::LINE_CHARS_MAX;
 use crate::live::Size;
+use crate::{detach, environment};
 
 /// True once output was lost for another reason than a reader that went away.
 static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
@@ -94,6 +94,7 @@ fn write_out(text: &str) {
         let flag = if gone { &READER_GONE } else { &OUTPUT_LOST };
         flag.store(true, Ordering::SeqCst);
     }
+    detach::rotate_if_full();
 }
 
 /// True where a person watches a terminal that can rewrite lines.

@@ -177,7 +177,7 @@ impl Play {
 }
 
 /// A chat completion as a server sends it in one piece.
-fn completion(text: &str, usage: Option<Usage>) -> Value {
+pub(super) fn completion(text: &str, usage: Option<Usage>) -> Value {
     let message = json!({ "role": "assistant", "content": text });
     let choice = json!({ "index": 0, "message": message, "finish_reason": "stop" });
     let mut body = json!({

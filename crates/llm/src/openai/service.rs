@@ -38,6 +38,8 @@ pub(super) struct OneRequest {
     pub(super) connect_timeout: Duration,
     pub(super) first_byte_timeout: Duration,
     pub(super) idle_timeout: Duration,
+    /// Where the answer is no chat's: its longest body, which is handed on as it is.
+    pub(super) whole_bytes_max: Option<usize>,
 }
 
 impl Service<HttpRequestFactory> for OneRequest {
@@ -73,7 +75,10 @@ impl OneRequest {
         self.wire.saw_headers(status.as_u16(), &headers);
         let source = Source::new(response, self.wire.clone(), end, self.idle_timeout);
         if status.is_success() {
-            return self.answer(source, &headers).await;
+            return match self.whole_bytes_max {
+                Some(bytes_max) => as_it_is(source, bytes_max).await,
+                None => self.answer(source, &headers).await,
+            };
         }
         Err(self.refusal(status.as_u16(), source, &headers).await)
     }
@@ -161,6 +166,10 @@ impl OneRequest {
         let why = format!("the connection to {place} broke: {}", in_words(error));
         LlmError::new(ErrorClass::Interrupted, why)
     }
+}
+
+async fn as_it_is(mut source: Source, bytes_max: usize) -> Result<Response, LlmError> {
+    Ok(response(Body::from(source.rest(Vec::new(), bytes_max).await?)))
 }
 
 fn response(body: Body) -> Response {

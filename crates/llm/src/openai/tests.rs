@@ -10,6 +10,7 @@ use crate::conformance::{Abilities, Asked, HttpScript, Play, check, request, scr
 use crate::error::{ErrorClass, LlmError};
 use crate::{Llm, Price, Reply, Request, complete};
 
+mod batches;
 mod failures;
 mod hostile;
 mod replies;

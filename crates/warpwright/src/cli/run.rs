@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::living::BackgroundArgs;
 use crate::environment;
 use crate::settings::search::SearchArgs;
 
@@ -71,6 +72,8 @@ pub(crate) struct RunArgs {
     /// 64 hexadecimal digits from which all inputs are drawn [default: fresh random ones]
     #[arg(long, value_name = "HEX")]
     pub(crate) seed: Option<String>,
+    #[command(flatten)]
+    pub(crate) background: BackgroundArgs,
 }
 
 #[derive(Debug, Args)]
@@ -91,13 +94,6 @@ pub(crate) struct ResumeArgs {
     /// Take replayed replies that were recorded for another prompt
     #[arg(long)]
     pub(crate) allow_drift: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct StatusArgs {
-    /// RUN: an id, the start of one, or @last; nothing lists the runs
-    pub(crate) selector: Option<String>,
-    /// Say for each task what it is worth to go on with it, and so which one asks next
-    #[arg(long)]
-    pub(crate) why: bool,
+    #[command(flatten)]
+    pub(crate) background: BackgroundArgs,
 }

@@ -289,6 +289,8 @@ fn probe(output_tokens_max: u64) -> Request {
         },
         output_tokens_max: output_tokens_max.min(PROBE_TOKENS_MAX),
         deadline_ms: Some(PROBE_DEADLINE_MS),
+        // Where a model has lanes, the one that answers at once.
+        provider: "openai".to_owned(),
     }
 }
 

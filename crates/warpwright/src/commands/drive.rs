@@ -9,20 +9,22 @@ use llm::Model;
 use pipeline::closing::search_deadline_us;
 use pipeline::report::Score;
 use pipeline::task::Task;
+use pipeline::tell::Told;
 use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock, RunRow, RunState, Store};
 
 use crate::claims::carry::Pace;
 use crate::claims::{measured, words};
 use crate::cli::{ResumeArgs, RunArgs};
-use crate::commands::{ending, estimate};
+use crate::commands::{ending, estimate, tell};
 use crate::live::Live;
+use crate::notify::{self, Notifier};
 use crate::outcome::{Exit, Outcome, bad_input};
 use crate::progress::Watch;
 use crate::settings::model::ModelSetting;
 use crate::settings::{self, EvaluatorSetting, Places, ResolvedRun, RunSettings};
 use crate::signals::StopSignals;
 use crate::wiring::{self, Parts};
-use crate::{admission, embedded, gpus, known, privacy, progress, terminal};
+use crate::{admission, detach, embedded, gpus, known, privacy, progress, terminal};
 
 /// Attempts of the demo: as many as its transcript holds.
 const DEMO_ATTEMPTS: u32 = 6;
@@ -48,6 +50,10 @@ pub(crate) async fn demo(places: &Places) -> anyhow::Result<Outcome> {
 
 /// Starts a run.
 pub(crate) async fn run(places: &Places, args: &RunArgs) -> anyhow::Result<Outcome> {
+    if args.background.detach {
+        return detach::start(places);
+    }
+    args.background.background.as_deref().map_or(Ok(()), detach::enter)?;
     let resolved = settings::resolve_run(places, args)?;
     if let Some(operator) = resolved.settings.operators.iter().find(|it| it.target.is_some()) {
         terminal::note(&format!(
@@ -87,6 +93,7 @@ pub(crate) async fn start(
     fresh: bool,
 ) -> anyhow::Result<Outcome> {
     let mut begun = begin(places, resolved, wiring::models, seed).await?;
+    detach::begun(&places.ledger, &begun.run)?;
     // Recorded replies answer what was asked when they were recorded, and a person knows.
     if !fresh && begun.settings.run_kind() == RunKind::Auto {
         let Parts { store, tasks, judge, .. } = &begun.parts;
@@ -154,6 +161,10 @@ pub(crate) async fn begin(
 
 /// Goes on with a run.
 pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result<Outcome> {
+    if args.background.detach {
+        return detach::start(places);
+    }
+    args.background.background.as_deref().map_or(Ok(()), detach::enter)?;
     // Reading first: a missing ledger must not be made by a typing error.
     Store::open_read_only(&places.ledger).await?;
     let store = wiring::ledger(places).await?;
@@ -163,7 +174,9 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
     let row = store.run(&run).await?;
     let settings = resumed_settings(places, &row, args)?;
     check_priced(&settings, store.bookings(&run).await?.unpriced_calls)?;
-    if row.state == RunState::Finished && args.budget.attempts.is_none() {
+    let told = Told::of(&store.tells(&run).await?);
+    let is_spent = args.budget.attempts.is_none() && told.added.attempts <= 0;
+    if row.state == RunState::Finished && is_spent {
         let reason = row.reason.as_deref().unwrap_or("no reason is stored");
         terminal::line(&format!("run {run} is finished: {reason}; give --attempts N to go on"));
         return Ok(Outcome::done());
@@ -189,6 +202,8 @@ pub(crate) async fn resume(places: &Places, args: &ResumeArgs) -> anyhow::Result
         ));
     }
     store.reopen_run(&run, &settings.to_json()?).await?;
+    tell::take_over(&store, &run, &told, &args.budget).await?;
+    detach::begun(&places.ledger, &run)?;
     let parts = Parts { store, tasks, models, judge, templates, seed, known: Vec::new() };
     drive(places, Begun { run, settings, parts, lock }).await
 }
@@ -214,6 +229,9 @@ fn resumed_settings(
     }
     settings::budget::change(&mut settings.budget, &args.budget)?;
     settings.search.change(args.search)?;
+    if let Some(program) = notify::program(&[&args.background.notify])? {
+        settings.notify = Some(program);
+    }
     if let Some(device) = &places.asked_device {
         settings.device = device.clone();
     }
@@ -282,9 +300,10 @@ async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outcome> {
     let Begun { run, settings, parts, lock: _lock } = begun;
     let store = parts.store.clone();
     let watch = watch(places, &run, &settings, &parts).await?;
-    let printer = progress::printer(&settings, watch.as_ref());
-    let mut engine = wiring::engine(parts, &settings, printer)?;
-    engine.tells_bookings = watch.is_some();
+    let notifier = Notifier::of_run(&settings, &run, &store);
+    let observer = progress::observer(&settings, watch.as_ref(), notifier.clone());
+    let mut engine = wiring::engine(parts, &settings, observer)?;
+    engine.tells_bookings = watch.is_some() || notifier.is_some();
     let deadline_us = engine.budget.deadline_us;
     if measures_at_the_end(&settings) && engine.judge.config().gpus.is_some() {
         let (now_us, tasks) = (store.now_us(), engine.operators.len());
@@ -310,6 +329,9 @@ async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outcome> {
             terminal::note(&format!("the best kernels were not measured: {error:#}"));
         }
         stops.abort();
+    }
+    if let Some(notifier) = notifier {
+        notifier.tell_end(&store, &run, &end).await;
     }
     let ended = match end {
         Ok(end) => ending::print(places, &store, &run, &end).await,
@@ -342,10 +364,11 @@ async fn watch(
         let allowed = operator.attempts_max.unwrap_or(u32::MAX);
         tasks.push((loaded.task.spec.name.clone(), allowed, closed));
     }
-    let left_us = settings.budget.deadline_us.map(|end_us| end_us - store.now_us());
+    let budget = Told::of(&store.tells(run).await?).budget(settings.budget);
+    let left_us = budget.deadline_us.map(|end_us| end_us - store.now_us());
     let end_ms = left_us.map(|us| u64::try_from(us / 1_000).unwrap_or(0));
     let bookings = store.bookings(run).await?;
-    Ok(Some(Watch::begin(Live::new(settings.budget, end_ms, bookings, &tasks))))
+    Ok(Some(Watch::begin(Live::new(budget, end_ms, bookings, &tasks))))
 }
 
 /// Starts only from a reference that reproduces its golden case: everything is judged by it. Where

@@ -14,6 +14,7 @@ use crate::claims::{measured, words};
 use crate::cli::ShowArgs;
 use crate::commands::drive::attempt_line;
 use crate::commands::status::dollars;
+use crate::commands::tell;
 use crate::outcome::{Outcome, bad_input};
 use crate::selector::{self, Selected, What};
 use crate::settings::Places;
@@ -113,13 +114,13 @@ async fn show_attempt(
     claims.retain(|claim| claim.attempt_id == attempt.id);
     let promotion = store.promotion(&attempt.id).await?;
     if json {
-        let claims: Vec<_> = claims.iter().map(words::as_json).collect();
-        let promoted = promotion.map(|it| promotion_as_json(&it, args.hidden));
         return Ok(as_json(run, task, attempt, &detail.calls)?
-            .with("claims", claims)
-            .with("promotion", promoted));
+            .with("claims", claims.iter().map(words::as_json).collect::<Vec<_>>())
+            .with("hints", tell::hints(store, run, task, seq).await?)
+            .with("promotion", promotion.map(|it| promotion_as_json(&it, args.hidden))));
     }
     terminal::line(&terminal::plain(&format!("{} {}", task.name, attempt_line(attempt))));
+    tell::show_hints(store, run, task, seq).await?;
     show_messages(attempt);
     show_calls(&detail.calls);
     let parent = attempt.ask.parent.and_then(|seq| closed.iter().find(|it| it.seq == seq));

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use pipeline::budget::Budget;
 use pipeline::next_step::StopReason;
+use pipeline::tell::{Leave, Told};
 use store::{Booking, RunRow, RunState, RunSummary, Store};
 
 use crate::claims::words;
 use crate::cli::StatusArgs;
-use crate::commands::why;
+use crate::commands::{tell, why};
 use crate::limits::RUNS_LISTED_MAX;
 use crate::outcome::Outcome;
 use crate::settings::model::ModelSetting;
@@ -24,13 +25,17 @@ pub(crate) async fn perform(places: &Places, args: &StatusArgs) -> anyhow::Resul
         Some(_) | None => {
             let run = selector::resolve_run(&store, selector).await?;
             let summary = store.run_summary(&run).await?;
-            show(&store, &summary);
+            let tells = store.tells(&run).await?;
+            show(&store, &summary, &Told::of(&tells));
+            tell::lines(&tells, &summary.run).iter().for_each(|line| terminal::line(line));
             let claims = store.claims_of_run(&run).await?;
             for claim in &claims {
                 terminal::line(&format!("claim     {}", words::of_row(claim)));
             }
             let claims: Vec<_> = claims.iter().map(words::as_json).collect();
-            let outcome = with_numbers(Outcome::done(), &store, &summary).with("claims", claims);
+            let outcome = with_numbers(Outcome::done(), &store, &summary)
+                .with("claims", claims)
+                .with("told", tell::as_json(&tells));
             if args.why { why::show(&store, &summary.run, outcome).await } else { Ok(outcome) }
         }
     }
@@ -99,27 +104,32 @@ fn models_of(run: &RunRow) -> String {
 }
 
 /// A time of the ledger by this machine's clock, to the minute.
-fn minute(us: i64) -> String {
+pub(crate) fn minute(us: i64) -> String {
     let time = jiff::Timestamp::from_microsecond(us).unwrap_or(jiff::Timestamp::MAX);
     time.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 /// The state in a word; a run that nobody drives any more is not running.
-fn state(store: &Store, run: &RunRow) -> &'static str {
+pub(crate) fn state(store: &Store, run: &RunRow) -> &'static str {
     match run.state {
         RunState::Running if store.lock_run(&run.id).is_ok() => "died",
         other => other.name(),
     }
 }
 
-fn show(store: &Store, summary: &RunSummary) {
+fn show(store: &Store, summary: &RunSummary, told: &Told) {
     let run = &summary.run;
     terminal::line(&format!("run       {}", run.id));
     let names: Vec<_> = run.tasks.iter().map(|task| task.name.as_str()).collect();
     terminal::line(&format!("task      {}", names.join(", ")));
     let reason = run.reason.as_deref().map_or_else(String::new, |reason| format!(" ({reason})"));
     let state = state(store, run);
-    let hint = if state == "died" { "; `resume` goes on from its last step" } else { "" };
+    let hint = match (state, told.leave_of_run()) {
+        ("died", _) => "; `resume` goes on from its last step",
+        ("running", Leave::Paused) => "; paused: `tell --resume` has it go on",
+        ("running", Leave::Stopped) => "; it stops after the step in hand",
+        (_, Leave::Go | Leave::Paused | Leave::Stopped) => "",
+    };
     terminal::line(&format!("state     {state}{reason}{hint}"));
     terminal::line(&format!("attempts  {}", attempts_in_words(summary)));
     for task in &summary.tasks {
@@ -130,10 +140,10 @@ fn show(store: &Store, summary: &RunSummary) {
         };
         terminal::line(&format!("best      {best}{of}"));
     }
-    show_money(store, summary);
+    show_money(store, summary, told);
 }
 
-fn attempts_in_words(summary: &RunSummary) -> String {
+pub(crate) fn attempts_in_words(summary: &RunSummary) -> String {
     let kinds = summary.verdicts.iter();
     let mut verdicts: Vec<_> =
         kinds.map(|(kind, count)| format!("{} {count}", kind.name())).collect();
@@ -143,7 +153,7 @@ fn attempts_in_words(summary: &RunSummary) -> String {
     format!("{} ({})", summary.attempts, verdicts.join(", "))
 }
 
-fn show_money(store: &Store, summary: &RunSummary) {
+fn show_money(store: &Store, summary: &RunSummary, told: &Told) {
     let bookings = summary.bookings;
     terminal::line(&format!(
         "tokens    {} in, {} out",
@@ -164,7 +174,8 @@ fn show_money(store: &Store, summary: &RunSummary) {
         ));
     }
     if let Ok(settings) = serde_json::from_str::<RunSettings>(&summary.run.settings_json) {
-        let limits = limits_in_words(&settings.budget, bookings.total(), store.now_us());
+        let budget = told.budget(settings.budget);
+        let limits = limits_in_words(&budget, bookings.total(), store.now_us());
         terminal::line(&format!("limits    {limits}"));
         if let Some(rest) = unreachable(&settings.budget, bookings.total(), run_reason(summary)) {
             terminal::line(&format!("rest      {rest}, too little for another call"));

@@ -24,6 +24,8 @@ pub(crate) struct FileSettings {
     pub(crate) default_model: Option<OneOrMany>,
     /// Claims go out only once a person approved them.
     pub(crate) require_review: Option<bool>,
+    /// A program that is told of a run's events.
+    pub(crate) notify: Option<String>,
     #[serde(default)]
     pub(crate) model: BTreeMap<String, ModelSection>,
     #[serde(default)]
@@ -130,6 +132,14 @@ pub(crate) struct OpenAiSection {
     pub(crate) deadline_s: Option<f64>,
     pub(crate) calls_at_once: Option<u32>,
     pub(crate) modes: Option<Vec<String>>,
+    /// `interactive` or `batch`.
+    pub(crate) lane: Option<String>,
+    /// A share of the price, a word, or dollars per million tokens.
+    pub(crate) batch_price: Option<toml::Value>,
+    pub(crate) batch_deadline_minutes: Option<f64>,
+    pub(crate) batch_collect_s: Option<f64>,
+    pub(crate) batch_poll_s: Option<f64>,
+    pub(crate) batch_requests_max: Option<usize>,
 }
 
 /// A program that answers on its standard output.

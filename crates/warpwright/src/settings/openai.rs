@@ -7,6 +7,7 @@ use pipeline::price::Price;
 use serde::{Deserialize, Serialize};
 
 use crate::environment;
+use crate::settings::batch::BatchSetting;
 use crate::settings::file::OpenAiSection;
 use crate::settings::model::{millis, output_tokens_max};
 use crate::settings::price::price;
@@ -41,6 +42,9 @@ pub(crate) struct OpenAiSetting {
     pub(crate) deadline_ms: u64,
     #[serde(default = "UseSetting::one")]
     pub(crate) uses: UseSetting,
+    /// Set for the batch lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<BatchSetting>,
 }
 
 /// Where a key comes from.
@@ -78,12 +82,14 @@ impl OpenAiSetting {
         // Without a stream nothing comes before the whole answer is there.
         let first_byte_s = if stream { 600.0 } else { deadline_s };
         let extra_body = serde_json::to_value(&section.extra_body).map_err(|e| e.to_string())?;
+        let price = price(section.price.as_ref(), Price::Unknown)?;
         Ok(Self {
             name: name.to_owned(),
             base_url,
             key,
             model,
-            price: price(section.price.as_ref(), Price::Unknown)?,
+            price,
+            batch: BatchSetting::of(section, price)?,
             output_tokens_max: output_tokens_max(section.output_tokens_max)?,
             max_tokens_field: MaxTokens::of(section.max_tokens_field.as_deref())?,
             reasoning_effort: section.reasoning_effort.clone(),

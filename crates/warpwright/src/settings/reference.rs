@@ -54,6 +54,14 @@ const FIRST: &[Section] = &[Section {
             "WARPWRIGHT_REQUIRE_REVIEW",
             "Export and report a claim only after `review approve`",
         ),
+        setting(
+            "notify",
+            "\"./tell-me.sh --night\"",
+            "none",
+            "`--notify`, `run.toml`",
+            "A program that is started for each event of a run and gets it as one line of JSON \
+             (docs/living.md); no shell is involved",
+        ),
     ],
     active: true,
 }];
@@ -203,8 +211,8 @@ pub(crate) fn commented_file() -> String {
         }
         for setting in section.settings {
             lines.push(format!("# {} (default: {})", setting.words, setting.default));
-            // Nobody's price may be taken for another model's.
-            let mark = if setting.key == "price" { "# " } else { mark };
+            // Nobody's price may be taken for another model's, and nobody has the example's program.
+            let mark = if matches!(setting.key, "price" | "notify") { "# " } else { mark };
             lines.push(format!("{mark}{} = {}", setting.key, setting.example));
         }
     }

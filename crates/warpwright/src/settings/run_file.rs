@@ -20,6 +20,7 @@ pub(crate) struct RunFile {
     pub(crate) until: Option<String>,
     pub(crate) prompts: Option<PathBuf>,
     pub(crate) evaluator: Option<String>,
+    pub(crate) notify: Option<String>,
     #[serde(default)]
     pub(crate) budget: BudgetSection,
     #[serde(default)]

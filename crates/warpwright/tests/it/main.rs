@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod batches;
 mod catalogue;
 mod claims;
 mod compile_attacks;
@@ -17,6 +18,7 @@ mod hidden;
 mod hostile;
 mod jsonl;
 mod live;
+mod living;
 mod memory;
 mod models;
 mod night;

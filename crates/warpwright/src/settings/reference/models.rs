@@ -107,6 +107,31 @@ pub(super) const MODELS: &[Section] = &[
             ),
             setting("deadline_s", "1800", "1800", "", "Longest wait for one whole answer"),
             setting(
+                "lane",
+                "\"batch\"",
+                "interactive",
+                "",
+                "Ask at once (interactive) or in files that are answered within a day for less (batch; \
+                 docs/models.md)",
+            ),
+            setting(
+                "batch_price",
+                "0.5",
+                "1.0",
+                "",
+                "What a batch costs: a share of `price`, or a price in the same form",
+            ),
+            setting(
+                "batch_deadline_minutes",
+                "240",
+                "the server's",
+                "",
+                "How long a batch may take before it is cancelled and the rest of it asked at once",
+            ),
+            setting("batch_collect_s", "10", "10", "", "How long a request waits for others"),
+            setting("batch_poll_s", "30", "30", "", "Time between two looks at a batch"),
+            setting("batch_requests_max", "195", "195", "", "Most requests of one batch"),
+            setting(
                 "calls_at_once",
                 "16",
                 "16",

@@ -1,0 +1,55 @@
+//! What people tell a run while it is on: rows that are only added, each with its event.
+
+use pipeline::digest::Digest;
+use pipeline::tell::{Said, TellRow};
+use serde_json::json;
+
+use crate::open::Store;
+use crate::scrubbing;
+use crate::tables::{event, run, tell};
+use crate::{Result, RunId, StoreError};
+
+impl Store {
+    /// Stores what a run, or one task of it, is told; returns the row's position.
+    ///
+    /// # Errors
+    /// An unknown run, a task that it does not have, or a run that was told too much.
+    pub async fn tell(
+        &self,
+        id: &RunId,
+        task: Option<&Digest>,
+        said: &Said,
+        teller: &str,
+    ) -> Result<u32> {
+        let mut work = self.write().await?;
+        let row = run::get(work.connection(), id).await?;
+        if let Some(hash) = task
+            && !row.tasks.iter().any(|known| known.hash == *hash)
+        {
+            let why = format!("run {id} has no task {hash}");
+            return Err(StoreError::Unstorable { what: "what a run is told", why });
+        }
+        let teller = &scrubbing::text(&work.scrubber, teller);
+        let said = match said {
+            Said::Hint(text) => &Said::Hint(scrubbing::text(&work.scrubber, text)),
+            Said::Pause | Said::Resume | Said::Stop | Said::Weight(_) => said,
+            Said::Add(_) | Said::Shown { .. } => said,
+        };
+        let position = tell::insert(&mut work, id, task, said, teller).await?;
+        let body = json!({
+            "run": id.as_str(), "position": position, "task": task, "said": said,
+            "teller": teller, "told_us": work.now_us,
+        });
+        event::append(&mut work, id, "told", &body).await?;
+        work.commit().await?;
+        Ok(position)
+    }
+
+    /// Everything that a run was told, oldest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn tells(&self, id: &RunId) -> Result<Vec<TellRow>> {
+        tell::of_run(&mut *self.read().await?, id).await
+    }
+}
