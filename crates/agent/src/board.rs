@@ -36,13 +36,13 @@ impl Board {
 
     /// Whose turn it is, under what the run was told.
     pub(crate) fn turn(&self, attempts_max: u32, operators: &[Operator], told: &Told) -> Turn {
-        let search = |(known, operator): (&Known, &Operator)| {
+        let mut searches = Vec::new();
+        for (known, operator) in self.searches.iter().zip(operators) {
             let task = &operator.task.hash;
             let limits = told::limits(told, task, operator.limits);
             let weight = told.weight(task, operator.weight);
-            Search { limits, weight, ..known.search(operator) }
-        };
-        let searches: Vec<_> = self.searches.iter().zip(operators).map(search).collect();
+            searches.push(Search { limits, weight, ..known.search(operator) });
+        }
         next_turn(attempts_max, &searches)
     }
 

@@ -19,7 +19,7 @@ pub(crate) use claims::{
     AcceptArgs, DecideArgs, EffortArgs, ExportArgs, ExportFormat, RecheckArgs, ReproduceArgs,
     ReviewArgs, ReviewCommand,
 };
-pub(crate) use living::{BackgroundArgs, StatusArgs, StopArgs, TellArgs, TellWhat};
+pub(crate) use living::{StatusArgs, StopArgs, TellArgs, TellWhat};
 pub(crate) use run::{BudgetArgs, ResumeArgs, RunArgs};
 pub(crate) use scaffold::{TaskCommand, TaskNewArgs};
 pub(crate) use selftest::{SelftestArgs, SelftestCommand};

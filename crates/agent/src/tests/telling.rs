@@ -1,5 +1,6 @@
 //! What a run is told while it is on, and what it does then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pipeline::budget::Budget;
@@ -22,7 +23,7 @@ async fn a_paused_run_waits_and_a_stopped_one_ends_until_it_is_told_to_go_on() {
         let task = of_task.then(|| world.task.hash.clone());
         store.tell(&run, task.as_ref(), &said, "ada").await.unwrap();
         let engine = world.engine(world.store().await, world.model(true));
-        let driven = tokio::spawn(async move { engine.run(&run).await });
+        let driven = tokio::spawn(async move { Arc::new(engine).run(&run).await });
         let go_on = async || {
             assert_eq!(world.server.charged_calls(), 0, "{said:?} {of_task}");
             store.tell(&world.run, task.as_ref(), &Said::Resume, "ada").await.unwrap();
@@ -52,7 +53,7 @@ async fn what_was_added_can_be_reserved_and_no_more() {
     let capped = || async {
         let mut engine = world.engine(world.store().await, world.model(true));
         engine.budget = Budget { nusd_max: Some(CAP), ..engine.budget };
-        engine.run(&world.run).await.unwrap()
+        Arc::new(engine).run(&world.run).await.unwrap()
     };
     let none = RunEnd::Finished(StopReason::DollarsSpent);
     assert_eq!(capped().await, none);
@@ -72,7 +73,7 @@ async fn what_was_added_can_be_reserved_and_no_more() {
     let mut engine = world.engine(world.store().await, world.model(true));
     engine.operators[0].limits.attempts_max = 9;
     engine.budget = Budget { nusd_max: Some(CAP), ..engine.budget };
-    assert_eq!(engine.run(&world.run).await.unwrap(), none);
+    assert_eq!(Arc::new(engine).run(&world.run).await.unwrap(), none);
     assert_eq!(world.server.charged_calls(), 2);
 }
 

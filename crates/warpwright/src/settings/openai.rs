@@ -107,7 +107,7 @@ impl OpenAiSetting {
             )?,
             idle_timeout_ms: millis("idle_timeout_s", section.idle_timeout_s, 600.0)?,
             deadline_ms: millis("deadline_s", Some(deadline_s), deadline_s)?,
-            uses: UseSetting::of_server(section.calls_at_once, section.modes.as_ref())?,
+            uses: UseSetting::of_server(section)?,
         })
     }
 }

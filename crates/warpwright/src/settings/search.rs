@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{CALLS_AT_ONCE_MAX, IN_FLIGHT_PER_TASK_MAX};
 use crate::outcome::bad_input;
-use crate::settings::file::SearchSection;
+use crate::settings::file::{OpenAiSection, SearchSection};
 use crate::settings::model::ModelSetting;
 
 /// Attempts of one task at once where answers take their time.
@@ -17,6 +17,8 @@ const PLATEAU: u32 = 16;
 /// Calls that a server, a program or a mailbox may have open.
 const CALLS_AT_ONCE: u32 = 16;
 const PROGRAMS_AT_ONCE: u32 = 4;
+/// What waits for hours should be many.
+const BATCHED_AT_ONCE: u32 = 256;
 const QUESTIONS_AT_ONCE: u32 = 64;
 
 /// How a run searches, as it is stored with it.
@@ -120,11 +122,12 @@ impl SearchSetting {
 
 impl UseSetting {
     /// What a section of the settings file says, or what suits a server.
-    pub(crate) fn of_server(
-        calls: Option<u32>,
-        modes: Option<&Vec<String>>,
-    ) -> Result<Self, String> {
-        Self::of(calls.unwrap_or(CALLS_AT_ONCE), modes)
+    pub(crate) fn of_server(section: &OpenAiSection) -> Result<Self, String> {
+        let of_lane = match section.lane.as_deref() {
+            Some("batch") => BATCHED_AT_ONCE,
+            Some(_) | None => CALLS_AT_ONCE,
+        };
+        Self::of(section.calls_at_once.unwrap_or(of_lane), section.modes.as_ref())
     }
 
     /// The same for a program.
@@ -223,7 +226,8 @@ mod tests {
             assert!(why.contains(part), "{why}");
         }
         let modes = Some(vec!["first".to_owned(), "dream".to_owned()]);
-        let why = UseSetting::of_server(None, modes.as_ref()).unwrap_err();
+        let section = OpenAiSection { modes, ..OpenAiSection::default() };
+        let why = UseSetting::of_server(&section).unwrap_err();
         assert!(why.contains("`dream` is none of first, repair, optimise"), "{why}");
         assert!(UseSetting::of_program(Some(0), None).is_err());
     }
