@@ -7,6 +7,7 @@
 
 pub mod acceptance;
 pub mod admission;
+pub mod amdahl;
 pub mod attempt;
 pub mod baseline;
 pub mod big_shape;
@@ -28,6 +29,7 @@ pub mod growth;
 pub mod hardware;
 pub mod hidden;
 pub mod inputs;
+pub mod lanes;
 pub mod launch;
 pub mod lengths;
 pub mod limits;
@@ -43,6 +45,8 @@ pub mod report;
 pub mod reproduction;
 pub mod scope;
 pub mod scrub;
+pub mod standing;
+pub mod survey;
 pub mod task;
 pub mod template;
 pub mod tiles;
