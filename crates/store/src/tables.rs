@@ -15,9 +15,11 @@ pub(crate) mod claim;
 pub(crate) mod danger;
 pub(crate) mod evaluation;
 pub(crate) mod event;
+pub(crate) mod mark;
 pub(crate) mod meta;
 pub(crate) mod review;
 pub(crate) mod run;
+pub(crate) mod survey_time;
 pub(crate) mod task;
 pub(crate) mod window;
 
