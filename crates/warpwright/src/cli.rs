@@ -7,17 +7,20 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::environment;
 use crate::gpus::DeviceSetting;
-use crate::selftest::{PARTS, Part};
 
 mod claims;
+mod night;
 mod scaffold;
+mod selftest;
 mod simulate;
 
 pub(crate) use claims::{
     AcceptArgs, DecideArgs, EffortArgs, ExportArgs, ExportFormat, RecheckArgs, ReproduceArgs,
     ReviewArgs, ReviewCommand,
 };
+pub(crate) use night::{ReportArgs, SurveyArgs};
 pub(crate) use scaffold::{TaskCommand, TaskNewArgs};
+pub(crate) use selftest::{SelftestArgs, SelftestCommand};
 pub(crate) use simulate::SimulateArgs;
 
 /// Writes and improves CUDA kernels with a language model, judged so that the numbers hold.
@@ -84,19 +87,6 @@ folder; an \"id\" beside it comes back in its record. The last line of the outpu
 Exit codes of several kernels: 0 all are correct; 2 a line could not be read, whatever the others \
 did; 3 some kernel did not pass; 130 interrupted.";
 
-/// What `selftest` runs, and how it ends.
-fn selftest_help() -> String {
-    let names = |parts: &mut dyn Iterator<Item = &Part>| {
-        parts.map(|part| part.name).collect::<Vec<_>>().join(", ")
-    };
-    format!(
-        "Parts: {}; on the simulator: {}. Exit codes: 0 nothing failed; 3 an item failed; 4 \
-         nothing could be proved here; 5 the deadline came first, and the same command goes on.",
-        names(&mut PARTS.iter()),
-        names(&mut PARTS.iter().filter(|part| part.simulated))
-    )
-}
-
 /// Attempts that a run may be given.
 fn attempts() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=100_000)
@@ -108,6 +98,8 @@ pub(crate) enum Command {
     Demo,
     /// Write a commented settings file, warpwright.toml, into this folder
     Init(InitArgs),
+    /// Say which tasks are worth spending on, before a token is spent, and write run.toml
+    Survey(SurveyArgs),
     /// Let a model write kernels for one or many tasks until a limit is reached
     Run(RunArgs),
     /// Judge kernels of your own: replies (.md), folders with kernel.cu and plan.toml, JSON lines
@@ -133,8 +125,8 @@ pub(crate) enum Command {
     Status(SelectArgs),
     /// Show everything about one attempt, or the attempts of a run
     Show(ShowArgs),
-    /// Print a run's report in Markdown (with --json: as JSON)
-    Report(SelectArgs),
+    /// Print a run's report in Markdown (with --json: as JSON; with --html FILE: as a page)
+    Report(ReportArgs),
     /// Look at the GPUs of this machine
     #[command(subcommand)]
     Hardware(HardwareCommand),
@@ -330,31 +322,6 @@ pub(crate) enum HardwareCommand {
     Probe,
     /// Show what is known of each GPU
     Show,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum SelftestCommand {
-    /// Run the GPU suite, about ten minutes: conformance, wrong, good and hostile kernels, costs,
-    /// clocks (against ncu where it is there)
-    #[command(after_help = selftest_help())]
-    Gpu(SelftestArgs),
-    /// Run the parts of it that need no GPU, about a quarter of an hour on two cores: the judge
-    /// against known cheats
-    #[command(after_help = selftest_help())]
-    Sim(SelftestArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SelftestArgs {
-    /// Only these parts; give it again for several, or separate them by commas
-    #[arg(long, value_name = "PART", value_delimiter = ',')]
-    pub(crate) only: Vec<String>,
-    /// Where rows and the page go; a call with the same folder goes on where the last one ended
-    #[arg(long, value_name = "DIR", default_value = "selftest")]
-    pub(crate) out: PathBuf,
-    /// Begin no further item after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) deadline: Option<u32>,
 }
 
 #[derive(Debug, Subcommand)]

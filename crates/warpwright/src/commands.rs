@@ -19,6 +19,7 @@ mod selftest;
 mod show;
 mod simulate;
 pub(crate) mod status;
+mod survey;
 mod tasks;
 mod toolchains;
 mod worker;
@@ -39,6 +40,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Init(args) => init::perform(&args),
         Command::Demo => drive::demo(&places).await,
+        Command::Survey(args) => survey::perform(&places, &args).await,
         Command::Run(args) => drive::run(&places, &args).await,
         Command::Evaluate(args) => evaluate::perform(&places, &args, cli.json).await,
         Command::Simulate(args) => simulate::perform(&places, *args).await,
@@ -51,7 +53,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Worker(args) => worker::perform(&places, &args).await,
         Command::Status(args) => status::perform(&places, args.selector.as_deref()).await,
         Command::Show(args) => show::perform(&places, &args, cli.json).await,
-        Command::Report(args) => report::perform(&places, args.selector.as_deref(), cli.json).await,
+        Command::Report(args) => report::perform(&places, &args, cli.json).await,
         Command::Ledger(LedgerCommand::Verify(args)) => {
             ledger::verify(&places, args.selector.as_deref()).await
         }

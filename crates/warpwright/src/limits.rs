@@ -50,3 +50,10 @@ pub(crate) const PYTHON_DEADLINE_MS: u64 = 20_000;
 pub(crate) const PROFILER_OUTPUT_BYTES_MAX: usize = 16 << 20;
 /// Longest hardware sheet that is read, in bytes.
 pub(crate) const SHEET_BYTES_MAX: u64 = 64 << 10;
+/// Lanes of a report's time line, and columns of each.
+pub(crate) const LANES_MAX: usize = 40;
+pub(crate) const LANE_COLUMNS: usize = 120;
+/// Attempts of one task that a page lists, the last ones.
+pub(crate) const PAGE_ATTEMPTS_MAX: usize = 100;
+/// Kernels and plans on one page together, in bytes; those beyond are named.
+pub(crate) const PAGE_CODE_BYTES_MAX: usize = 1 << 20;

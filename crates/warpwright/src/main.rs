@@ -20,10 +20,12 @@ mod privacy;
 mod progress;
 mod providers;
 mod python;
+mod reporting;
 mod selector;
 mod selftest;
 mod settings;
 mod signals;
+mod survey;
 mod terminal;
 mod wiring;
 
