@@ -42,8 +42,8 @@ pub fn gain_of_whole(parts: impl IntoIterator<Item = Part>) -> f64 {
     1.0 / left.max(f64::EPSILON)
 }
 
-/// Divides `total` by `weights` with the largest remainder: the parts add up to `total`, and each is
-/// its exact share rounded down or up. Nobody gets anything where no weight counts.
+/// Divides `total` by `weights` with the largest remainder: the parts add up to `total`, and each
+/// is its exact share rounded down or up. Nobody gets anything where no weight counts.
 #[must_use]
 pub fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     let shares = shares(weights);
@@ -70,8 +70,8 @@ pub fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     parts
 }
 
-/// As [`apportion`], but whoever has a weight gets at least 1 while there is enough for all of them;
-/// the largest parts give it.
+/// As [`apportion`], but whoever has a weight gets at least 1 while there is enough for all of
+/// them; the largest parts give it.
 #[must_use]
 pub fn apportion_to_each(total: u64, weights: &[f64]) -> Vec<u64> {
     let mut parts = apportion(total, weights);

@@ -1,7 +1,7 @@
 //! When things were busy: spans of time as a few columns that fit on any page.
 //!
-//! A night has more spans than a page has points, so each column holds the mean number of spans that
-//! were open in it. Nothing is lost but places: the columns add up to the length of all spans.
+//! A night has more spans than a page has points, so each column holds the mean number of spans
+//! that were open in it. Nothing is lost but places: the columns add up to the length of all spans.
 
 /// A time from its begin to its end, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! A run in a few numbers that are hard to dress up: how many operators have a correct kernel, and
 //! how many have a faster one, over all operators.
 //!
-//! One denominator, in which failures count; claims and single rounds apart; counts of the simulator
-//! are no time, so that a run without a GPU has no number of this kind but `fast_0`. Start at
-//! [`scoreboard`].
+//! One denominator, in which failures count; claims and single rounds apart; counts of the
+//! simulator are no time, so that a run without a GPU has no number of this kind but `fast_0`.
+//! Start at [`scoreboard`].
 
 use serde::Serialize;
 
@@ -45,9 +45,9 @@ impl Standing {
 pub const THRESHOLDS: [f64; 3] = [1.0, 1.5, 2.0];
 
 /// What `fast_p` means, in one line.
-pub const FAST_P: &str = "fast_p: share of all operators of the run, failures among them, that have \
-                          a correct kernel faster than p times its baseline; fast_0 asks only for \
-                          a correct one";
+pub const FAST_P: &str = "fast_p: share of all operators of the run, failures among them, that \
+                          have a correct kernel faster than p times its baseline; fast_0 asks only \
+                          for a correct one";
 /// What the columns mean, in one line.
 pub const COLUMNS: &str = "claimed: only claims that stand, each at the lower end of its interval; \
                            claimed or measured: also one round beside a baseline, which claims \
@@ -56,9 +56,9 @@ pub const COLUMNS: &str = "claimed: only claims that stand, each at the lower en
 pub const MEDIAN: &str =
     "median: of the same factor over all operators of the run; one without it counts as 0";
 /// What the gain of the whole is, in one line.
-pub const WHOLE: &str = "gain of the whole (Amdahl): if each operator with a claim became that much \
-                         faster and every other stayed; the whole is the run's operators together, \
-                         in the shares that its weights give them";
+pub const WHOLE: &str = "gain of the whole (Amdahl): if each operator with a claim became that \
+                         much faster and every other stayed; the whole is the run's operators \
+                         together, in the shares that its weights give them";
 
 /// `fast_p` for one threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -1,8 +1,8 @@
 //! What is worth spending on, said before a token is spent.
 //!
 //! From what was found of each operator (does its task tell right from wrong, how fast is the
-//! strongest baseline, how fast could anything be) to a row for a person: share of time, distance to
-//! the roofline, the best possible gain of the whole, an allotment, and what to do. Start at
+//! strongest baseline, how fast could anything be) to a row for a person: share of time, distance
+//! to the roofline, the best possible gain of the whole, an allotment, and what to do. Start at
 //! [`survey`]; who measures is no matter here.
 
 use crate::amdahl::{self, Part, apportion, apportion_to_each, gain_of_whole};

@@ -1,8 +1,8 @@
 //! The report of a run: what of each operator can be claimed or why not, the run in numbers, what
 //! was spent, what failed, and when everything was busy.
 //!
-//! [`facts`] reads the ledger once into a [`RunReport`]; [`markdown`], [`as_json`] and [`page`] only
-//! show it. Text of models, tasks and logs is data everywhere, never markup.
+//! [`facts`] reads the ledger once into a [`RunReport`]; [`markdown`], [`as_json`] and [`page`]
+//! only show it. Text of models, tasks and logs is data everywhere, never markup.
 
 pub(crate) mod advice;
 pub(crate) mod as_json;
@@ -84,7 +84,8 @@ impl RunReport {
     pub(crate) fn scores_in_words(&self) -> &'static str {
         let mut attempts = self.parts.iter().flat_map(|part| &part.attempts);
         if attempts.any(|attempt| matches!(attempt.score(), Score::Measured(_))) {
-            "Times are those of the search stage, with a cold cache: they rank, and claim no speed-up."
+            "Times are those of the search stage, with a cold cache: they rank, and claim no \
+             speed-up."
         } else {
             "Scores are counts from the simulator: estimates, never times and no claim of speed."
         }
@@ -131,7 +132,8 @@ pub(crate) fn number_lines(board: &Scoreboard, weighted: bool) -> Vec<[String; 2
     let alike = if weighted { "" } else { " (no weights were given: all operators count alike)" };
     let whole = match board.whole_low.zip(board.whole) {
         Some((low, middle)) => format!(
-            "at least {low:.3}x, {middle:.3}x at the middle of the intervals, from claims alone{alike}"
+            "at least {low:.3}x, {middle:.3}x at the middle of the intervals, from claims \
+             alone{alike}"
         ),
         None => "not told: there is no claim".to_owned(),
     };

@@ -93,8 +93,8 @@ fn tell(
 ) -> String {
     let measured_by = match gpu {
         Ok(card) => format!(
-            "Times are of the headline shape on {} (driver {}), measured as the search does, with a \
-             cold cache; they claim nothing.",
+            "Times are of the headline shape on {} (driver {}), measured as the search does, with \
+             a cold cache; they claim nothing.",
             card.sheet.facts.model, card.sheet.driver
         ),
         Err(why) => format!(

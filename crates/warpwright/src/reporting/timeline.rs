@@ -1,8 +1,8 @@
 //! When models, judge and cards were busy, as a few lanes of columns.
 //!
-//! Calls have a begin and an end in the ledger. Of an evaluation the end is stored, and how long the
-//! part on a card took is in its report; where in the evaluation that was follows from the parts
-//! after it.
+//! Calls have a begin and an end in the ledger. Of an evaluation the end is stored, and how long
+//! the part on a card took is in its report; where in the evaluation that was follows from the
+//! parts after it.
 
 use std::collections::BTreeMap;
 
@@ -101,8 +101,8 @@ fn lane(name: String, what: &'static str, spans: &[Span], window: Span) -> Lane 
     Lane { name, what, busy_s, peak, columns }
 }
 
-/// When an evaluation held its card: so long as its report says, so long before its end as the parts
-/// after that took.
+/// When an evaluation held its card: so long as its report says, so long before its end as the
+/// parts after that took.
 fn on_card(report: &Report, judged: Span) -> Option<Span> {
     let cost = &report.gpu.as_ref()?.cost;
     let at = cost.iter().rposition(|part| part.part == ON_CARD)?;
