@@ -62,7 +62,7 @@ impl Judge {
         self.note_tools(cancel)?;
         Ok(Protocol {
             cases: weighted.iter().map(case).collect(),
-            baselines: self.baselines_here(evaluation, cancel)?,
+            baselines: self.baselines_here(evaluation.task, cancel)?,
             confinement: self.confinements(),
             ..self.correctness_protocol(acceptance)
         })

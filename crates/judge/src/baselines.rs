@@ -37,10 +37,9 @@ impl Judge {
     /// nothing better does.
     pub(crate) fn baselines_here(
         &self,
-        evaluation: &Evaluation<'_>,
+        task: &Task,
         cancel: &CancelFlag,
     ) -> Result<Vec<BaselineId>, JudgeError> {
-        let task = evaluation.task;
         let mut found = Vec::new();
         if task.module.is_some() && self.has_python(cancel)? {
             found.extend(BaselineId::all_of_torch());
@@ -87,13 +86,7 @@ impl Judge {
         window: &mut WindowRecord,
         cancel: &CancelFlag,
     ) -> Result<(), JudgeError> {
-        let kernel = match &baseline.kind {
-            BaselineKind::Naive => kernel_of(evaluation.task, NAIVE),
-            BaselineKind::Custom(name) => kernel_of(evaluation.task, name),
-            BaselineKind::Eager | BaselineKind::Compile | BaselineKind::MaxAutotune => None,
-            BaselineKind::Vendor => None,
-        };
-        if let Some(kernel) = kernel {
+        if let Some(kernel) = own_kernel(evaluation.task, &baseline.kind) {
             return self.record_kernel(evaluation, case, &kernel, kind, window, cancel);
         }
         if self.config.gpus.is_none() {
@@ -266,6 +259,16 @@ impl Judge {
 
 /// The name under which a task has its plain kernel.
 const NAIVE: &str = "naive";
+
+/// The kernel of the task that is this baseline; `None` for what others perform.
+pub(crate) fn own_kernel(task: &Task, kind: &BaselineKind) -> Option<Candidate> {
+    match kind {
+        BaselineKind::Naive => kernel_of(task, NAIVE),
+        BaselineKind::Custom(name) => kernel_of(task, name),
+        BaselineKind::Eager | BaselineKind::Compile | BaselineKind::MaxAutotune => None,
+        BaselineKind::Vendor => None,
+    }
+}
 
 fn kernel_of(task: &Task, name: &str) -> Option<Candidate> {
     let kernel = task.kernels.iter().find(|kernel| kernel.name == name)?;

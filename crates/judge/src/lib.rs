@@ -40,6 +40,7 @@ mod reference;
 mod relations;
 mod sanitizer;
 mod simulate;
+mod survey;
 mod timers;
 mod tools;
 mod trials;

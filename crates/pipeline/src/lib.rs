@@ -7,6 +7,7 @@
 
 pub mod acceptance;
 pub mod admission;
+pub mod amdahl;
 pub mod attempt;
 pub mod baseline;
 pub mod big_shape;
@@ -32,6 +33,7 @@ pub mod growth;
 pub mod hardware;
 pub mod hidden;
 pub mod inputs;
+pub mod lanes;
 pub mod launch;
 pub mod lengths;
 pub mod limits;
@@ -49,6 +51,8 @@ pub mod reproduction;
 pub mod schedule;
 pub mod scope;
 pub mod scrub;
+pub mod standing;
+pub mod survey;
 pub mod task;
 pub mod tell;
 pub mod template;

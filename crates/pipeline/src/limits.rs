@@ -48,6 +48,8 @@ pub const EXTENT_MAX: i64 = 1 << 40;
 pub const TENSOR_BYTES_MAX: u64 = 64 << 30;
 /// Wrong elements that a check reports.
 pub const WRONG_ELEMENTS_MAX: usize = 8;
+/// A survey leaves alone what takes less than this many times its floor.
+pub const NOTHING_TO_GAIN: f64 = 1.05;
 /// Elements from which the norm of the error is a matter of statistics, not of single elements.
 pub const NORM_ELEMENTS_MIN: u64 = 1024;
 /// Share of the elements' tolerances that the norm-wise error may reach where it is not what tells

@@ -10,6 +10,7 @@
 //! `verify.rs` for whether anybody changed something.
 
 mod acceptances;
+mod chronicle;
 mod claims;
 mod clock;
 mod error;
@@ -25,6 +26,7 @@ mod runs;
 mod scrubbing;
 mod steps;
 mod summary;
+mod surveys;
 mod tables;
 mod tells;
 #[cfg(test)]
@@ -32,6 +34,7 @@ mod tests;
 mod verify;
 
 pub use acceptances::framework;
+pub use chronicle::{Accepted, BookedCall, Chronicle, Judged};
 pub use clock::Clock;
 pub use error::StoreError;
 pub use ids::{AcceptanceId, AttemptId, CallId, ClaimId, RunId};

@@ -2,6 +2,7 @@
 
 mod approving;
 mod chain;
+mod chronicle;
 mod claiming;
 mod dying;
 mod fixtures;

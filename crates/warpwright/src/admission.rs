@@ -11,31 +11,39 @@ use store::{AdmissionKey, NewTask, Store};
 use crate::wiring::LoadedTask;
 use crate::{terminal, wiring};
 
-/// Tries everything that a task must tell from right, and prints how it went.
-pub(crate) fn prove(judge: &Judge, task: &Task, seed: &RunSeed) -> anyhow::Result<Admission> {
+/// Who is told how it goes, line by line.
+pub(crate) type Say<'a> = &'a dyn Fn(&str);
+
+/// Tries everything that a task must tell from right, and says how it went.
+pub(crate) fn prove(
+    judge: &Judge,
+    task: &Task,
+    seed: &RunSeed,
+    say: Say<'_>,
+) -> anyhow::Result<Admission> {
     let cancel = CancelFlag::default();
     let golden = judge.check_golden(task, &cancel)?;
     let deviations = golden.deviations.len() as u64;
     let agree = golden.compared - deviations;
-    terminal::line(&format!("  golden case: {agree} of {} values agree", golden.compared));
+    say(&format!("  golden case: {agree} of {} values agree", golden.compared));
     if let Some(first) = golden.deviations.first() {
-        terminal::line(&format!(
+        say(&format!(
             "    `{}` at {}: the reference gives {}, golden.json says {}",
             first.output, first.index, first.reference, first.golden
         ));
     }
-    let wrong = task.wrong.iter().map(|wrong| try_wrong(judge, task, wrong, seed, &cancel));
+    let wrong = task.wrong.iter().map(|wrong| try_wrong(judge, task, wrong, (seed, say), &cancel));
     let wrong = wrong.collect::<anyhow::Result<_>>()?;
     let (mutants, silent) = judge.try_mutants(task, seed, &cancel)?;
-    mutants.iter().for_each(print_mutant);
+    mutants.iter().for_each(|mutant| tell_mutant(mutant, say));
     if !silent.is_empty() {
         let places = silent.join("; ");
-        terminal::line(&format!("  nothing is told where the reference overflows: {places}"));
+        say(&format!("  nothing is told where the reference overflows: {places}"));
     }
     let broken_relations = judge.broken_relations(task, seed, &cancel)?;
     let admission = Admission { deviations, wrong, mutants, silent, broken_relations };
     for line in admission.refusals().iter().chain(&admission.weaknesses()) {
-        terminal::line(&format!("  {line}"));
+        say(&format!("  {line}"));
     }
     Ok(admission)
 }
@@ -44,7 +52,7 @@ fn try_wrong(
     judge: &Judge,
     task: &Task,
     wrong: &WrongKernel,
-    seed: &RunSeed,
+    (seed, say): (&RunSeed, Say<'_>),
     cancel: &CancelFlag,
 ) -> anyhow::Result<WrongReport> {
     let expected = format!("{}/{}", wrong.expect.kind.name(), wrong.expect.reason.code());
@@ -54,10 +62,10 @@ fn try_wrong(
     let as_expected =
         verdict.to_string() == expected && case.is_none_or(|case| verdict.detail.contains(&case));
     let mark = if as_expected { "rejected" } else { "NOT AS EXPECTED" };
-    terminal::line(&format!("  wrong/{}: {mark}: {verdict} {}", wrong.name, verdict.detail));
+    say(&format!("  wrong/{}: {mark}: {verdict} {}", wrong.name, verdict.detail));
     let expected = format!("{expected}{at}");
     if !as_expected {
-        terminal::line(&format!("    wrong/{}.toml expects {expected}", wrong.name));
+        say(&format!("    wrong/{}.toml expects {expected}", wrong.name));
     }
     Ok(WrongReport { name: wrong.name.clone(), verdict, expected, as_expected })
 }
@@ -83,7 +91,7 @@ fn verdict_of(
     Ok(judge.evaluate(&evaluation, cancel)?.verdict)
 }
 
-fn print_mutant(mutant: &MutantReport) {
+fn tell_mutant(mutant: &MutantReport, say: Say<'_>) {
     let word = match mutant.outcome {
         MutantOutcome::Killed => "told apart",
         MutantOutcome::Equivalent => "equivalent",
@@ -97,11 +105,9 @@ fn print_mutant(mutant: &MutantReport) {
     };
     let place =
         if mutant.place.is_empty() { String::new() } else { format!(" ({})", mutant.place) };
-    terminal::line(&format!("  mutant {}: {word}, {ratio} tolerances{place}", mutant.name));
+    say(&format!("  mutant {}: {word}, {ratio} tolerances{place}", mutant.name));
     if mutant.outcome == MutantOutcome::Equivalent && mutant.name.starts_with("reference mutant ") {
-        terminal::line(
-            "    it is the reference, bit for bit: does reference.cu look at this WW_MUTANT?",
-        );
+        say("    it is the reference, bit for bit: does reference.cu look at this WW_MUTANT?");
     }
 }
 
@@ -124,8 +130,17 @@ pub(crate) async fn refusal(
     task: &Task,
     toolchain_id: &str,
 ) -> anyhow::Result<Option<String>> {
-    let found = store.admission(&key(task, toolchain_id)).await?;
+    let found = known(store, task, toolchain_id).await?;
     Ok(found.filter(|it| it.tier() == AdmissionTier::Refused).map(|it| refused(task, &it)))
+}
+
+/// What is known of a task in this ledger; `None` where nobody checked it.
+pub(crate) async fn known(
+    store: &Store,
+    task: &Task,
+    toolchain_id: &str,
+) -> anyhow::Result<Option<Admission>> {
+    Ok(store.admission(&key(task, toolchain_id)).await?)
 }
 
 /// What a task leaves open, for the claims that are judged by it: from the ledger, or proven now,
@@ -139,12 +154,13 @@ pub(crate) async fn weaknesses(
     loaded: &LoadedTask,
 ) -> anyhow::Result<Vec<String>> {
     let (task, toolchain_id) = (&loaded.task, &judge.config().toolchain_id);
-    let admission = match store.admission(&key(task, toolchain_id)).await? {
+    let admission = match known(store, task, toolchain_id).await? {
         Some(admission) => admission,
         None => {
             terminal::line("checking the task, once");
             let (simulator, seed) = (judge.simulated(), wiring::fresh_seed()?);
-            let proven = tokio::task::block_in_place(|| prove(&simulator, task, &seed))?;
+            let proven =
+                tokio::task::block_in_place(|| prove(&simulator, task, &seed, &terminal::line))?;
             keep(store, toolchain_id, loaded, &proven).await?;
             proven
         }

@@ -10,6 +10,7 @@ use crate::gpus::DeviceSetting;
 
 mod claims;
 mod living;
+mod night;
 mod run;
 mod scaffold;
 mod selftest;
@@ -20,6 +21,7 @@ pub(crate) use claims::{
     ReviewArgs, ReviewCommand,
 };
 pub(crate) use living::{StatusArgs, StopArgs, TellArgs, TellWhat};
+pub(crate) use night::{ReportArgs, SurveyArgs};
 pub(crate) use run::{BudgetArgs, ResumeArgs, RunArgs};
 pub(crate) use scaffold::{TaskCommand, TaskNewArgs};
 pub(crate) use selftest::{SelftestArgs, SelftestCommand};
@@ -95,6 +97,8 @@ pub(crate) enum Command {
     Demo,
     /// Write a commented settings file, warpwright.toml, into this folder
     Init(InitArgs),
+    /// Say which tasks are worth spending on, before a token is spent, and write run.toml
+    Survey(SurveyArgs),
     /// Let a model write kernels for one or many tasks until a limit is reached
     Run(RunArgs),
     /// Judge kernels of your own: replies (.md), folders with kernel.cu and plan.toml, JSON lines
@@ -124,8 +128,8 @@ pub(crate) enum Command {
     Stop(StopArgs),
     /// Show everything about one attempt, or the attempts of a run
     Show(ShowArgs),
-    /// Print a run's report in Markdown (with --json: as JSON)
-    Report(SelectArgs),
+    /// Print a run's report in Markdown (with --json: as JSON; with --html FILE: as a page)
+    Report(ReportArgs),
     /// Look at the GPUs of this machine
     #[command(subcommand)]
     Hardware(HardwareCommand),

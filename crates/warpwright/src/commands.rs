@@ -22,6 +22,7 @@ mod show;
 mod simulate;
 pub(crate) mod status;
 mod stop;
+mod survey;
 mod tasks;
 mod tell;
 mod toolchains;
@@ -44,6 +45,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Init(args) => init::perform(&args),
         Command::Demo => drive::demo(&places).await,
+        Command::Survey(args) => survey::perform(&places, &args).await,
         Command::Run(args) => drive::run(&places, &args).await,
         Command::Evaluate(args) => evaluate::perform(&places, &args, cli.json).await,
         Command::Simulate(args) => simulate::perform(&places, *args).await,
@@ -61,7 +63,7 @@ pub(crate) async fn perform(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Tell(args) => tell::perform(&places, &args).await,
         Command::Stop(args) => stop::perform(&places, &args).await,
         Command::Show(args) => show::perform(&places, &args, cli.json).await,
-        Command::Report(args) => report::perform(&places, args.selector.as_deref(), cli.json).await,
+        Command::Report(args) => report::perform(&places, &args, cli.json).await,
         Command::Ledger(LedgerCommand::Verify(args)) => {
             ledger::verify(&places, args.selector.as_deref()).await
         }

@@ -61,6 +61,8 @@ pub(crate) const SHEET_BYTES_MAX: u64 = 64 << 10;
 pub(crate) const RUNS_SEARCHED_MAX: usize = 50;
 /// Attempts of one run that are under way at once.
 pub(crate) const IN_FLIGHT_MAX: usize = 64;
+/// The same where models may have more calls open than that.
+pub(crate) const IN_FLIGHT_BATCHED_MAX: usize = 1_024;
 /// The same of one task, as far as a person may ask for it.
 pub(crate) const IN_FLIGHT_PER_TASK_MAX: u32 = 64;
 /// Calls that one model may have open, as far as a person may ask for it.
@@ -88,3 +90,10 @@ pub(crate) const FOLLOW_POLL_MS: u64 = 500;
 pub(crate) const FOLLOW_DEAD_LOOKS: u32 = 3;
 /// What was told that `status` shows, newest last.
 pub(crate) const TELLS_SHOWN_MAX: usize = 20;
+/// Lanes of a report's time line, and columns of each.
+pub(crate) const LANES_MAX: usize = 40;
+pub(crate) const LANE_COLUMNS: usize = 120;
+/// Attempts of one task that a page lists, the last ones.
+pub(crate) const PAGE_ATTEMPTS_MAX: usize = 100;
+/// Kernels and plans on one page together, in bytes; those beyond are named.
+pub(crate) const PAGE_CODE_BYTES_MAX: usize = 1 << 20;

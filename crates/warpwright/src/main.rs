@@ -23,11 +23,13 @@ mod privacy;
 mod progress;
 mod providers;
 mod python;
+mod reporting;
 mod runtime;
 mod selector;
 mod selftest;
 mod settings;
 mod signals;
+mod survey;
 mod terminal;
 mod wiring;
 

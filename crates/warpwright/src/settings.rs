@@ -36,7 +36,7 @@ use crate::wiring::{LoadedTask, load_task};
 use crate::{confinement, embedded, environment, notify, terminal};
 
 /// Attempts of each task when nobody says how many.
-const ATTEMPTS_PER_TASK: u32 = 10;
+pub(crate) const ATTEMPTS_PER_TASK: u32 = 10;
 /// Word that stands for every built-in task.
 const EVERY_TASK: &str = "all";
 
@@ -247,7 +247,7 @@ impl ResolvedRun {
 
 /// Resolves what `run` was asked for.
 pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<ResolvedRun> {
-    let (file, sections) = operator_sections(args)?;
+    let (file, sections) = operator_sections(&args.tasks)?;
     let environment = budget::of_environment()?;
     let layers = [&environment, &file.budget, &places.file.budget];
     let tasks_count = u32::try_from(sections.len()).unwrap_or(u32::MAX);
@@ -258,6 +258,7 @@ pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<Res
     let mut tasks = Vec::new();
     for section in &sections {
         let loaded = load_task(&section.task)?;
+        refuse_calls(section)?;
         operators.push(operator(section, &loaded)?);
         tasks.push(loaded);
     }
@@ -283,19 +284,21 @@ pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<Res
 }
 
 /// The operators of a `run.toml`, or of the tasks that were named.
-fn operator_sections(args: &RunArgs) -> anyhow::Result<(RunFile, Vec<OperatorSection>)> {
-    if let [only] = args.tasks.as_slice()
+pub(crate) fn operator_sections(
+    tasks: &[String],
+) -> anyhow::Result<(RunFile, Vec<OperatorSection>)> {
+    if let [only] = tasks
         && only.ends_with(".toml")
     {
         let mut file = RunFile::read(Path::new(only))?;
         let operators = std::mem::take(&mut file.operators);
         return Ok((file, limited(operators)?));
     }
-    if let Some(file) = args.tasks.iter().find(|name| name.ends_with(".toml")) {
+    if let Some(file) = tasks.iter().find(|name| name.ends_with(".toml")) {
         return Err(bad_input(format!("`{file}` names its own operators: give it alone")));
     }
     let mut names = Vec::new();
-    for name in &args.tasks {
+    for name in tasks {
         if name == EVERY_TASK {
             names.extend(embedded::task_names());
         } else {
@@ -323,7 +326,23 @@ fn refuse_repeated(tasks: &[LoadedTask]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn operator(section: &OperatorSection, loaded: &LoadedTask) -> anyhow::Result<OperatorSetting> {
+/// How often a program calls an operator is no share of its time yet.
+fn refuse_calls(section: &OperatorSection) -> anyhow::Result<()> {
+    if section.calls.is_none() {
+        return Ok(());
+    }
+    Err(bad_input(format!(
+        "operator `{}`: `calls` becomes a weight by a baseline's time: `warpwright survey` takes \
+         it and writes a run file with weights",
+        section.task
+    )))
+}
+
+/// An operator of a run, held against its task.
+pub(crate) fn operator(
+    section: &OperatorSection,
+    loaded: &LoadedTask,
+) -> anyhow::Result<OperatorSetting> {
     let failed = |why: String| bad_input(format!("operator `{}`: {why}", section.task));
     let admitted = &loaded.task.spec.classes;
     let mut classes = Vec::new();

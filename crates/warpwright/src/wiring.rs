@@ -22,7 +22,10 @@ use rustix::process::{Signal, getpid, kill_process};
 use store::{RunId, Store};
 
 use crate::gpus::{self, DeviceSetting};
-use crate::limits::{IN_FLIGHT_MAX, PROMPT_FILE_BYTES_MAX, TASK_FILE_BYTES_MAX, TASK_FILES_MAX};
+use crate::limits::{
+    IN_FLIGHT_BATCHED_MAX, IN_FLIGHT_MAX, PROMPT_FILE_BYTES_MAX, TASK_FILE_BYTES_MAX,
+    TASK_FILES_MAX,
+};
 use crate::outcome::bad_input;
 use crate::settings::model::ModelSetting;
 use crate::settings::search::SearchSetting;
@@ -353,7 +356,8 @@ fn pools(settings: &RunSettings, judge: &Judge) -> Pools {
         (EvaluatorSetting::Local, Some(gpus)) => 2 * gpus.sheets.len(),
         (EvaluatorSetting::Local, None) => cores,
     };
-    Pools::new(cores, judging, IN_FLIGHT_MAX)
+    let calls: usize = settings.models.iter().map(|it| it.uses().model_use().calls_at_once).sum();
+    Pools::new(cores, judging, calls.clamp(IN_FLIGHT_MAX, IN_FLIGHT_BATCHED_MAX))
 }
 
 fn evaluator(setting: &EvaluatorSetting, judge: &Arc<Judge>) -> anyhow::Result<Arc<dyn Evaluator>> {

@@ -214,6 +214,20 @@ pub struct AdmissionKey<'a> {
     pub toolchain_id: &'a str,
 }
 
+/// A baseline at a task's headline, on one model of GPU under one driver, framework, judge and
+/// compiler.
+#[derive(Clone, Copy, Debug)]
+pub struct SurveyKey<'a> {
+    pub task: &'a Digest,
+    pub baseline: &'a pipeline::baseline::BaselineId,
+    pub device_model: &'a str,
+    pub driver: &'a str,
+    /// The versions of what computes it; empty for kernels of ours.
+    pub framework: &'a str,
+    pub judge_hash: &'a str,
+    pub toolchain_id: &'a str,
+}
+
 /// What following a run's chain of events found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chain {

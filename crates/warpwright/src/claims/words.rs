@@ -120,7 +120,7 @@ fn lengths(claim: &Claim) -> Option<String> {
 }
 
 /// One compared baseline with its error and the switches that it was run with.
-fn against_line(against: &Against, entries: &[Entry]) -> String {
+pub(crate) fn against_line(against: &Against, entries: &[Entry]) -> String {
     let mut line = format!("against {}: {}", against.baseline, against.interval.describe());
     let subject = Subject::Baseline(against.baseline.clone());
     let record = entries.iter().find_map(|entry| match entry {

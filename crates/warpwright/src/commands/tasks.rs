@@ -20,7 +20,9 @@ pub(crate) async fn check(places: &Places, names: &[String]) -> anyhow::Result<O
         let judge = wiring::judge(places, &places.device, &toolchain)?;
         let seed = wiring::fresh_seed()?;
         let task = loaded.task.clone();
-        let proving = tokio::task::spawn_blocking(move || admission::prove(&judge, &task, &seed));
+        let proving = tokio::task::spawn_blocking(move || {
+            admission::prove(&judge, &task, &seed, &terminal::line)
+        });
         let found = proving.await??;
         let store = wiring::ledger(places).await?;
         admission::keep(&store, &toolchain.id, &loaded, &found).await?;

@@ -36,6 +36,8 @@ pub(crate) struct OperatorSection {
     /// A built-in task's name, or a task folder.
     pub(crate) task: String,
     pub(crate) weight: Option<f64>,
+    /// How often the program calls it, for `survey`, which makes a weight of it.
+    pub(crate) calls: Option<f64>,
     pub(crate) classes: Option<Vec<String>>,
     pub(crate) target: Option<f64>,
     pub(crate) attempts: Option<u32>,

@@ -190,7 +190,7 @@ fn in_range(field: &str, value: u32, most: u32) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::{Order, SearchArgs, SearchSetting, UseSetting};
-    use crate::settings::file::SearchSection;
+    use crate::settings::file::{OpenAiSection, SearchSection};
     use crate::settings::model::ModelSetting;
 
     fn section(in_flight: Option<u32>, plateau: Option<u32>, order: Option<&str>) -> SearchSection {

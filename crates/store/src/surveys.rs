@@ -1,0 +1,33 @@
+//! What surveys measured: baselines without a candidate, so that nobody measures them again.
+
+use pipeline::timing::Spread;
+
+use crate::open::Store;
+use crate::tables::{survey_time, task};
+use crate::{NewTask, Result, SurveyKey};
+
+impl Store {
+    /// Keeps how fast a baseline was at a task's headline; the first time under its key stays.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub async fn put_survey_time(
+        &self,
+        task: &NewTask<'_>,
+        key: &SurveyKey<'_>,
+        spread: &Spread,
+    ) -> Result<()> {
+        let mut work = self.write().await?;
+        task::put(&mut work, task).await?;
+        survey_time::put(&mut work, key, spread).await?;
+        work.commit().await
+    }
+
+    /// How fast a baseline was; `None` where nobody looked under this key.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn survey_time(&self, key: &SurveyKey<'_>) -> Result<Option<Spread>> {
+        survey_time::get(&mut *self.read().await?, key).await
+    }
+}
