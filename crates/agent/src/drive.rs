@@ -129,6 +129,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         if hand.end.is_some() || hand.jobs.len() >= self.pools.in_flight_max {
             return Ok(Opening::Wait { until_ms: None });
         }
+        self.note_cards();
         let told = self.told(run).await?;
         match self.leave(&told) {
             Leave::Go => {}

@@ -31,6 +31,8 @@ struct State {
     completions: Completions,
     /// How far caps were used when somebody looked last, in percent.
     caps: Option<Vec<(Cap, u8)>>,
+    /// Cards that were out of service then, each with its reason.
+    parked: Vec<(String, String)>,
 }
 
 impl Here {
@@ -86,6 +88,11 @@ impl Here {
     /// Completes when a call ends after this was called.
     pub(crate) fn call_ended(&self) -> Notified<'_> {
         self.changed.notified()
+    }
+
+    /// Keeps which cards are out of service, and gives what was kept before.
+    pub(crate) fn note_parked(&self, now: Vec<(String, String)>) -> Vec<(String, String)> {
+        std::mem::replace(&mut self.state().parked, now)
     }
 
     /// Keeps how far caps are used, and gives what was kept before; the first look gives itself.

@@ -10,6 +10,7 @@ mod advance;
 mod asking;
 mod board;
 mod calls;
+mod cards;
 mod disk;
 mod drive;
 mod engine;

@@ -10,6 +10,7 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use pipeline::hardware::HardwareSheet;
 use pipeline::report::GpuState;
@@ -18,7 +19,10 @@ use sandbox::wire::{ProbeReport, ProbeRequest, Slice};
 use sandbox::{CancelFlag, ChildKind, Memfd};
 
 use crate::children::ChildEnd;
-use crate::limits::{HEALTH_TRIES_MAX, HEALTH_WAIT, LEASE_POLL, PROBE_LIMITS};
+use crate::limits::{
+    HEALTH_TRIES_MAX, HEALTH_WAIT, LEASE_POLL, PARKED_LOOK, PARKED_LOOK_MAX, PARKED_MAX,
+    PARKED_POLL, PROBE_LIMITS,
+};
 use crate::on_card::wait_unless_cancelled;
 use crate::{Judge, JudgeError};
 
@@ -51,7 +55,30 @@ pub(crate) struct GpuPool {
 enum Slot {
     Free,
     Leased,
-    Parked(String),
+    Parked(Parking),
+}
+
+/// A card that is out of service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Parking {
+    why: String,
+    since: Instant,
+    /// When it is looked at again, and how often it was.
+    look_at: Instant,
+    looks: u32,
+}
+
+impl Parking {
+    fn new(why: &str, now: Instant) -> Self {
+        Self { why: why.to_owned(), since: now, look_at: now + PARKED_LOOK, looks: 0 }
+    }
+
+    /// The same after another look in vain: the next one comes after twice the time.
+    fn again(self, why: &str, now: Instant) -> Self {
+        let looks = self.looks.saturating_add(1);
+        let wait = PARKED_LOOK.saturating_mul(1 << looks.min(16)).min(PARKED_LOOK_MAX);
+        Self { why: why.to_owned(), look_at: now + wait, looks, ..self }
+    }
 }
 
 /// One card, held until this is dropped.
@@ -113,11 +140,49 @@ impl GpuPool {
         }
     }
 
+    /// A card out of service that is to be looked at again by `now`, for whoever looks.
+    ///
+    /// # Errors
+    /// A lock file cannot be made.
+    fn due<'a>(
+        &'a self,
+        config: &'a GpuConfig,
+        now: Instant,
+    ) -> Result<Option<(Lease<'a>, Parking)>, JudgeError> {
+        let mut slots = self.slots();
+        for (index, slot) in slots.iter_mut().enumerate() {
+            let Slot::Parked(parking) = &*slot else { continue };
+            if parking.look_at > now {
+                continue;
+            }
+            let parking = parking.clone();
+            // Another process works with it just now: it is looked at later.
+            let Some(file) = lock_of(config, index, CARD)? else {
+                *slot = Slot::Parked(parking.clone().again(&parking.why, now));
+                continue;
+            };
+            *slot = Slot::Leased;
+            let sheet = &config.sheets[index];
+            let lease = Lease { pool: self, index, sheet, config, file: Some(file) };
+            return Ok(Some((lease, parking)));
+        }
+        Ok(None)
+    }
+
+    /// True while a card that is out of service may come back.
+    fn may_come_back(&self, now: Instant) -> bool {
+        let waits = |slot: &Slot| match slot {
+            Slot::Parked(parking) => now.saturating_duration_since(parking.since) < PARKED_MAX,
+            Slot::Free | Slot::Leased => false,
+        };
+        self.slots().iter().any(waits)
+    }
+
     /// Cards that are out of service, with the reason.
     pub(crate) fn parked(&self, config: &GpuConfig) -> Vec<(String, String)> {
         let slots = self.slots();
         let pairs = slots.iter().zip(&config.sheets).filter_map(|(slot, sheet)| match slot {
-            Slot::Parked(why) => Some((sheet.uuid.clone(), why.clone())),
+            Slot::Parked(parking) => Some((sheet.uuid.clone(), parking.why.clone())),
             Slot::Free | Slot::Leased => None,
         });
         pairs.collect()
@@ -130,9 +195,13 @@ impl GpuPool {
 }
 
 impl Lease<'_> {
-    /// Takes the card out of service for as long as this process lives.
+    /// Takes the card out of service until a look at it finds it healthy.
     pub(crate) fn park(&self, why: &str) {
-        self.pool.slots()[self.index] = Slot::Parked(why.to_owned());
+        self.park_as(Parking::new(why, Instant::now()));
+    }
+
+    fn park_as(&self, parking: Parking) {
+        self.pool.slots()[self.index] = Slot::Parked(parking);
     }
 
     /// The environment of a child on this card.
@@ -163,7 +232,7 @@ impl Drop for Lease<'_> {
 
 fn all_parked(slots: &[Slot]) -> String {
     let whys = slots.iter().filter_map(|slot| match slot {
-        Slot::Parked(why) => Some(why.as_str()),
+        Slot::Parked(parking) => Some(parking.why.as_str()),
         Slot::Free | Slot::Leased => None,
     });
     let whys: Vec<_> = whys.collect();
@@ -231,10 +300,36 @@ pub(crate) fn interference(before: Option<&GpuState>, after: Option<&GpuState>) 
 }
 
 impl Judge {
-    /// A card for one child, where this judge has cards.
+    /// A card for one child, where this judge has cards. While all are out of service it waits, for
+    /// an hour at most, until one has come back.
     pub(crate) fn lease(&self, cancel: &CancelFlag) -> Result<Option<Lease<'_>>, JudgeError> {
-        let config = self.config.gpus.as_ref();
-        config.map(|config| self.pool.lease(config, None, cancel)).transpose()
+        let Some(config) = self.config.gpus.as_ref() else { return Ok(None) };
+        loop {
+            self.look_at_parked(config, cancel)?;
+            match self.pool.lease(config, None, cancel) {
+                Err(JudgeError::NotAvailable(_)) if self.pool.may_come_back(Instant::now()) => {
+                    wait_unless_cancelled(PARKED_POLL, cancel)?;
+                }
+                other => return other.map(Some),
+            }
+        }
+    }
+
+    /// Takes cards that are healthy again back into service.
+    fn look_at_parked(&self, config: &GpuConfig, cancel: &CancelFlag) -> Result<(), JudgeError> {
+        while let Some((lease, parking)) = self.pool.due(config, Instant::now())? {
+            let found = self.health_once(&lease, cancel);
+            match &found {
+                Ok(None) => {}
+                Ok(Some(why)) => {
+                    let why = format!("{}: {why}", lease.sheet.uuid);
+                    lease.park_as(parking.again(&why, Instant::now()));
+                }
+                Err(_) => lease.park_as(parking),
+            }
+            found?;
+        }
+        Ok(())
     }
 
     /// Cards that are out of service since they failed a health probe, with the reason.

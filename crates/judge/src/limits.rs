@@ -108,6 +108,13 @@ pub(crate) const LEASE_POLL: Duration = Duration::from_millis(50);
 /// Probes of a card in trouble before it is parked, and the wait before another one.
 pub(crate) const HEALTH_TRIES_MAX: u32 = 3;
 pub(crate) const HEALTH_WAIT: Duration = Duration::from_secs(2);
+/// When a card that is out of service is looked at again, doubled after each look in vain up to the
+/// second; and how long anybody waits for one where there is no other.
+pub(crate) const PARKED_LOOK: Duration = Duration::from_secs(60);
+pub(crate) const PARKED_LOOK_MAX: Duration = Duration::from_secs(600);
+pub(crate) const PARKED_MAX: Duration = Duration::from_secs(3_600);
+/// How often such a wait looks whether the time has come.
+pub(crate) const PARKED_POLL: Duration = Duration::from_secs(1);
 /// Memory in which a probe leaves a pattern for another one to look for, in bytes: all that is free
 /// but for a small rest.
 pub(crate) const PATTERN_BYTES: u64 = u64::MAX;

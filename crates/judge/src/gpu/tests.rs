@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pipeline::device_facts::DeviceFacts;
 use pipeline::hardware::{HardwareSheet, SHEET_VERSION};
@@ -10,6 +10,7 @@ use sandbox::CancelFlag;
 
 use super::{GpuConfig, GpuPool, free_card};
 use crate::JudgeError;
+use crate::limits::{PARKED_LOOK, PARKED_LOOK_MAX, PARKED_MAX};
 
 fn config(folder: &std::path::Path, count: usize) -> GpuConfig {
     let sheet = |index| HardwareSheet {
@@ -72,7 +73,7 @@ fn never_two_at_once_and_everybody_gets_a_turn() {
 }
 
 #[test]
-fn a_parked_card_is_never_leased_again_and_is_named() {
+fn a_parked_card_is_not_leased_and_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path(), 2);
     let pool = GpuPool::new(2);
@@ -115,4 +116,34 @@ fn another_process_is_not_kept_out_by_many_threads() {
         done.store(true, Ordering::Relaxed);
     });
     assert!(taken.load(Ordering::Relaxed) < 10_000);
+}
+
+#[test]
+fn a_parked_card_is_looked_at_again_and_comes_back_when_it_is_healthy() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), 1);
+    let pool = GpuPool::new(1);
+    let cancel = CancelFlag::default();
+    let parked = Instant::now();
+    pool.lease(&config, None, &cancel).unwrap().park("wrong checksum");
+    assert!(pool.due(&config, parked).unwrap().is_none(), "not at once");
+    assert!(pool.may_come_back(parked) && !pool.may_come_back(parked + 2 * PARKED_MAX));
+    let mut now = parked + 2 * PARKED_LOOK;
+    for doubled in [2, 4, 8] {
+        let (lease, parking) = pool.due(&config, now).unwrap().unwrap();
+        lease.park_as(parking.again("still wrong", now));
+        drop(lease);
+        assert_eq!(pool.parked(&config), [("GPU-test-0".to_owned(), "still wrong".to_owned())]);
+        assert!(pool.due(&config, now + doubled * PARKED_LOOK - PARKED_LOOK).unwrap().is_none());
+        now += doubled * PARKED_LOOK;
+    }
+    let there = GpuPool::new(1);
+    let elsewhere = there.lease(&config, None, &cancel).unwrap();
+    assert!(pool.due(&config, now).unwrap().is_none(), "another process uses it");
+    drop(elsewhere);
+    let (lease, _) = pool.due(&config, now + 2 * PARKED_LOOK_MAX).unwrap().unwrap();
+    drop(lease);
+    assert!(pool.parked(&config).is_empty());
+    assert!(!pool.may_come_back(now));
+    assert_eq!(pool.lease(&config, None, &cancel).unwrap().sheet.uuid, "GPU-test-0");
 }
