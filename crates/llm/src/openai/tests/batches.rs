@@ -65,6 +65,12 @@ async fn wait(model: &BatchModel, ticket: &Ticket) -> Result<Reply, LlmError> {
     crate::wait_for(model, ticket, Some(WAIT_MS)).await
 }
 
+/// One poll of what is not answered, and a moment for what runs beside it.
+async fn look(model: &BatchModel, ticket: &Ticket) {
+    assert!(matches!(model.poll(ticket).await, Ok(Poll::Pending { .. })));
+    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+}
+
 fn recorded(id: &str, _: &Value) -> Line {
     let parts: Vec<&str> = id.split('-').collect();
     let [_, seq, try_index] = parts[..] else { return Line::Unsaid };
@@ -254,7 +260,7 @@ async fn a_request_of_a_dead_process_is_found_and_never_handed_over_twice() {
         // More batches than one page of the list holds are newer than it.
         let ticket = first.submit(&asked).await.unwrap();
         while world.script.batches().is_empty() {
-            first.poll(&ticket).await.unwrap();
+            look(&first, &ticket).await;
         }
         for n in 2..=6 {
             let other = first.submit(&fresh(n)).await.unwrap();
@@ -277,7 +283,7 @@ async fn a_request_that_never_left_costs_nothing_and_may_leave_later() {
     let old = request("t", 1, 0);
     let ticket = first.submit(&old).await.unwrap();
     for _ in 0..20 {
-        first.poll(&ticket).await.unwrap();
+        look(&first, &ticket).await;
     }
     drop(first);
     let later = world.model();
@@ -369,7 +375,7 @@ async fn what_is_given_up_never_leaves_and_a_batch_that_nobody_wants_is_cancelle
     let error = model.poll(&dropped).await.unwrap_err();
     assert_eq!((error.class(), error.charge()), (ErrorClass::Interrupted, Charge::Nothing));
     while world.script.batches().is_empty() || world.count("GET", "/v1/batches/") == 0 {
-        assert!(matches!(model.poll(&kept).await, Ok(Poll::Pending { .. })));
+        look(&model, &kept).await;
     }
     model.cancel(&kept).await.unwrap();
     let error = wait(&model, &kept).await.unwrap_err();
@@ -385,7 +391,7 @@ async fn looks_that_fail_are_made_again() {
     let (player, failed) = (script.clone(), std::sync::atomic::AtomicU32::new(0));
     let server = HttpScript::respond(move |asked| {
         let look = asked.method == "GET";
-        if look && failed.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 3 < 2 {
+        if look && failed.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 5 < 3 {
             return Play::response(503, &[], "");
         }
         player.play(asked)
