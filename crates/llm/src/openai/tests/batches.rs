@@ -1,6 +1,8 @@
 //! The batch lane: what leaves together, what comes of each request, and that nothing is run twice.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::*;
 use crate::conformance::{BatchRules, BatchScript, Begin, Line};
@@ -68,7 +70,7 @@ async fn wait(model: &BatchModel, ticket: &Ticket) -> Result<Reply, LlmError> {
 /// One poll of what is not answered, and a moment for what runs beside it.
 async fn look(model: &BatchModel, ticket: &Ticket) {
     assert!(matches!(model.poll(ticket).await, Ok(Poll::Pending { .. })));
-    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    tokio::time::sleep(Duration::from_millis(2)).await;
 }
 
 fn recorded(id: &str, _: &Value) -> Line {
@@ -150,8 +152,7 @@ async fn a_file_has_a_cap_and_so_has_a_request() {
     let odd = Request { id: "with space".to_owned(), ..fresh(2) };
     assert_eq!(model.submit(&odd).await.unwrap_err().class(), ErrorClass::Refused);
     // Two that fit alone and not together are two files.
-    let mut half = crate::limits::BATCH_FILE_BYTES_MAX / 2;
-    half += 1_000;
+    let half = crate::limits::BATCH_FILE_BYTES_MAX / 2 + 1_000;
     let mut tickets = Vec::new();
     for n in 3..=4 {
         let mut large = fresh(n);
@@ -267,7 +268,7 @@ async fn a_request_of_a_dead_process_is_found_and_never_handed_over_twice() {
             wait(&first, &other).await.unwrap();
         }
         drop(first);
-        tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
         let later = world.model();
         let ticket = if by_ticket { ticket } else { later.submit(&asked).await.unwrap() };
         assert_eq!(wait(&later, &ticket).await.unwrap().text, "a batch's reply");
@@ -388,13 +389,10 @@ async fn what_is_given_up_never_leaves_and_a_batch_that_nobody_wants_is_cancelle
 #[tokio::test]
 async fn looks_that_fail_are_made_again() {
     let script = Arc::new(BatchScript::new(BatchRules::default()));
-    let (player, failed) = (script.clone(), std::sync::atomic::AtomicU32::new(0));
+    let (player, failed) = (script.clone(), AtomicU32::new(0));
     let server = HttpScript::respond(move |asked| {
-        let look = asked.method == "GET";
-        if look && failed.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 5 < 3 {
-            return Play::response(503, &[], "");
-        }
-        player.play(asked)
+        let fails = asked.method == "GET" && failed.fetch_add(1, Ordering::SeqCst) % 5 < 3;
+        if fails { Play::response(503, &[], "") } else { player.play(asked) }
     });
     let world = World { script, server: server.unwrap() };
     let model = world.model();
