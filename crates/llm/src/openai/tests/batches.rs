@@ -29,7 +29,6 @@ impl World {
         Self { script, server }
     }
 
-    /// A process's worth of the model.
     fn model(&self) -> BatchModel {
         self.model_with(|_| {})
     }
@@ -46,7 +45,6 @@ impl World {
         BatchModel::new(settings(&self.server.base_url(), true), batch).unwrap()
     }
 
-    /// Requests of a kind, by method and the start of their path.
     fn count(&self, method: &str, path: &str) -> usize {
         let is = |asked: &&Asked| asked.method == method && asked.path.starts_with(path);
         self.server.asked().iter().filter(is).count()
@@ -91,8 +89,7 @@ fn recorded(id: &str, _: &Value) -> Line {
 
 #[tokio::test]
 async fn passes_the_suite_of_every_provider() {
-    let rules = BatchRules { answer: Box::new(recorded), ..BatchRules::default() };
-    let world = World::new(rules);
+    let world = World::new(BatchRules { answer: Box::new(recorded), ..BatchRules::default() });
     let abilities = Abilities { recorded: false, failure: ErrorClass::RateLimited };
     check(|| world.model(), abilities).await.unwrap();
     assert!(world.script.runs().values().all(|runs| *runs == 1), "{:?}", world.script.runs());
