@@ -131,13 +131,8 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_caps_that_there_are() {
-        let budget = Budget {
-            attempts_max: 4,
-            tokens_max: None,
-            nusd_max: Some(1_000),
-            deadline_us: Some(300),
-            ..Budget::default()
-        };
+        let budget =
+            Budget { nusd_max: Some(1_000), deadline_us: Some(300), ..Budget::of_attempts(4) };
         let spent = Spent { tokens: 5, nusd: 899, now_us: 250 };
         let wanted = [(Cap::Attempts, 25), (Cap::Dollars, 89), (Cap::Time, 75)];
         assert_eq!(used(&budget, &spent, 1, 100), wanted);

@@ -183,13 +183,12 @@ impl Told {
     pub fn budget(&self, base: Budget) -> Budget {
         let Added { attempts, tokens, nusd, us } = self.added;
         let attempts = i64::from(base.attempts_max).saturating_add(attempts).max(0);
-        Budget {
-            attempts_max: u32::try_from(attempts).unwrap_or(u32::MAX),
-            tokens_max: base.tokens_max.map(|cap| cap.saturating_add_signed(tokens)),
-            nusd_max: base.nusd_max.map(|cap| cap.saturating_add(nusd).max(0)),
-            deadline_us: base.deadline_us.map(|end| end.saturating_add(us)),
-            ..base
-        }
+        let mut raised = base;
+        raised.attempts_max = u32::try_from(attempts).unwrap_or(u32::MAX);
+        raised.tokens_max = base.tokens_max.map(|cap| cap.saturating_add_signed(tokens));
+        raised.nusd_max = base.nusd_max.map(|cap| cap.saturating_add(nusd).max(0));
+        raised.deadline_us = base.deadline_us.map(|end| end.saturating_add(us));
+        raised
     }
 }
 
@@ -294,11 +293,10 @@ mod tests {
     fn what_was_added_raises_the_caps_that_there_are() {
         let add = |attempts, tokens, nusd, us| Said::Add(Added { attempts, tokens, nusd, us });
         let base = Budget {
-            attempts_max: 10,
             tokens_max: Some(1_000),
             nusd_max: Some(50),
             deadline_us: Some(7),
-            ..Budget::default()
+            ..Budget::of_attempts(10)
         };
         for (said, wanted) in [
             (vec![], (10, Some(1_000), Some(50), Some(7))),

@@ -211,7 +211,7 @@ pub(crate) fn commented_file() -> String {
         }
         for setting in section.settings {
             lines.push(format!("# {} (default: {})", setting.words, setting.default));
-            // Nobody's price may be taken for another model's, and nobody has the example's program.
+            // Nobody's price may be another model's, and nobody has the example's program.
             let mark = if matches!(setting.key, "price" | "notify") { "# " } else { mark };
             lines.push(format!("{mark}{} = {}", setting.key, setting.example));
         }

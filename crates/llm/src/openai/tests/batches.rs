@@ -1,6 +1,8 @@
 //! The batch lane: what leaves together, what comes of each request, and that nothing is run twice.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::*;
 use crate::conformance::{BatchRules, BatchScript, Begin, Line};
@@ -27,7 +29,6 @@ impl World {
         Self { script, server }
     }
 
-    /// A process's worth of the model.
     fn model(&self) -> BatchModel {
         self.model_with(|_| {})
     }
@@ -44,7 +45,6 @@ impl World {
         BatchModel::new(settings(&self.server.base_url(), true), batch).unwrap()
     }
 
-    /// Requests of a kind, by method and the start of their path.
     fn count(&self, method: &str, path: &str) -> usize {
         let is = |asked: &&Asked| asked.method == method && asked.path.starts_with(path);
         self.server.asked().iter().filter(is).count()
@@ -65,6 +65,12 @@ async fn wait(model: &BatchModel, ticket: &Ticket) -> Result<Reply, LlmError> {
     crate::wait_for(model, ticket, Some(WAIT_MS)).await
 }
 
+/// One poll of what is not answered, and a moment for what runs beside it.
+async fn look(model: &BatchModel, ticket: &Ticket) {
+    assert!(matches!(model.poll(ticket).await, Ok(Poll::Pending { .. })));
+    tokio::time::sleep(Duration::from_millis(2)).await;
+}
+
 fn recorded(id: &str, _: &Value) -> Line {
     let parts: Vec<&str> = id.split('-').collect();
     let [_, seq, try_index] = parts[..] else { return Line::Unsaid };
@@ -83,8 +89,7 @@ fn recorded(id: &str, _: &Value) -> Line {
 
 #[tokio::test]
 async fn passes_the_suite_of_every_provider() {
-    let rules = BatchRules { answer: Box::new(recorded), ..BatchRules::default() };
-    let world = World::new(rules);
+    let world = World::new(BatchRules { answer: Box::new(recorded), ..BatchRules::default() });
     let abilities = Abilities { recorded: false, failure: ErrorClass::RateLimited };
     check(|| world.model(), abilities).await.unwrap();
     assert!(world.script.runs().values().all(|runs| *runs == 1), "{:?}", world.script.runs());
@@ -144,8 +149,7 @@ async fn a_file_has_a_cap_and_so_has_a_request() {
     let odd = Request { id: "with space".to_owned(), ..fresh(2) };
     assert_eq!(model.submit(&odd).await.unwrap_err().class(), ErrorClass::Refused);
     // Two that fit alone and not together are two files.
-    let mut half = crate::limits::BATCH_FILE_BYTES_MAX / 2;
-    half += 1_000;
+    let half = crate::limits::BATCH_FILE_BYTES_MAX / 2 + 1_000;
     let mut tickets = Vec::new();
     for n in 3..=4 {
         let mut large = fresh(n);
@@ -254,14 +258,14 @@ async fn a_request_of_a_dead_process_is_found_and_never_handed_over_twice() {
         // More batches than one page of the list holds are newer than it.
         let ticket = first.submit(&asked).await.unwrap();
         while world.script.batches().is_empty() {
-            first.poll(&ticket).await.unwrap();
+            look(&first, &ticket).await;
         }
         for n in 2..=6 {
             let other = first.submit(&fresh(n)).await.unwrap();
             wait(&first, &other).await.unwrap();
         }
         drop(first);
-        tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
         let later = world.model();
         let ticket = if by_ticket { ticket } else { later.submit(&asked).await.unwrap() };
         assert_eq!(wait(&later, &ticket).await.unwrap().text, "a batch's reply");
@@ -277,7 +281,7 @@ async fn a_request_that_never_left_costs_nothing_and_may_leave_later() {
     let old = request("t", 1, 0);
     let ticket = first.submit(&old).await.unwrap();
     for _ in 0..20 {
-        first.poll(&ticket).await.unwrap();
+        look(&first, &ticket).await;
     }
     drop(first);
     let later = world.model();
@@ -369,7 +373,7 @@ async fn what_is_given_up_never_leaves_and_a_batch_that_nobody_wants_is_cancelle
     let error = model.poll(&dropped).await.unwrap_err();
     assert_eq!((error.class(), error.charge()), (ErrorClass::Interrupted, Charge::Nothing));
     while world.script.batches().is_empty() || world.count("GET", "/v1/batches/") == 0 {
-        assert!(matches!(model.poll(&kept).await, Ok(Poll::Pending { .. })));
+        look(&model, &kept).await;
     }
     model.cancel(&kept).await.unwrap();
     let error = wait(&model, &kept).await.unwrap_err();
@@ -382,13 +386,10 @@ async fn what_is_given_up_never_leaves_and_a_batch_that_nobody_wants_is_cancelle
 #[tokio::test]
 async fn looks_that_fail_are_made_again() {
     let script = Arc::new(BatchScript::new(BatchRules::default()));
-    let (player, failed) = (script.clone(), std::sync::atomic::AtomicU32::new(0));
+    let (player, failed) = (script.clone(), AtomicU32::new(0));
     let server = HttpScript::respond(move |asked| {
-        let look = asked.method == "GET";
-        if look && failed.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 3 < 2 {
-            return Play::response(503, &[], "");
-        }
-        player.play(asked)
+        let fails = asked.method == "GET" && failed.fetch_add(1, Ordering::SeqCst) % 5 < 3;
+        if fails { Play::response(503, &[], "") } else { player.play(asked) }
     });
     let world = World { script, server: server.unwrap() };
     let model = world.model();
