@@ -1,8 +1,9 @@
-//! Chores in Rust: test, tidy, bless.
+//! Chores in Rust: test, tidy, bench, bless.
 //!
-//! `test` is the whole of CI and what people run. `tidy` holds the house rules that the compiler
+//! `test` is the whole of CI and what people run; `bench` runs single tests of it in full. `tidy` holds the house rules that the compiler
 //! does not. `bless` takes over changed snapshots. Nothing here is part of the program.
 
+mod bench;
 mod bless;
 mod report;
 mod shell;
@@ -19,6 +20,8 @@ usage: cargo xtask COMMAND
 
   test    install the toolchain, check form and rules, build, run every test, print times
   tidy    check the house rules
+  bench NAME [--full]
+          run a long test with the count of CI or, with --full, in full: crashes
   bless   run the tests, take over changed snapshots, lower the ratchet";
 
 fn main() -> ExitCode {
@@ -38,6 +41,8 @@ fn run() -> anyhow::Result<bool> {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => test::run(root),
         ["tidy"] => tidy::run(root),
+        ["bench", name] => bench::run(root, name, false),
+        ["bench", name, "--full"] => bench::run(root, name, true),
         ["bless"] => bless::run(root),
         ["help" | "--help" | "-h"] => {
             report::say(USAGE);
