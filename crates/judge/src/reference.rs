@@ -373,6 +373,3 @@ fn close(got: f64, want: f64) -> bool {
     let finite = got.is_finite() && want.is_finite();
     finite && (got - want).abs() <= 1e-12 * want.abs() + f64::MIN_POSITIVE
 }
-
-#[cfg(test)]
-mod tests;

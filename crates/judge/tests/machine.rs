@@ -1,12 +1,14 @@
 //! What a reference that does not run says of whom.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::path::Path;
 
 use pipeline::device_facts::DeviceFacts;
 use pipeline::task::Task;
 use sandbox::CancelFlag;
 
-use crate::{BaselineConfig, ConfinementConfig, Judge, JudgeConfig, JudgeError, JudgePolicy};
+use judge::{BaselineConfig, ConfinementConfig, Judge, JudgeConfig, JudgeError, JudgePolicy};
 
 fn task() -> Task {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/vector_add");
