@@ -1,6 +1,6 @@
 //! Chores in Rust: test, tidy, bless, bench.
 //!
-//! `test` is the whole of CI and what people run. `tidy` holds the house rules that the compiler
+//! `test` is the whole of CI and what people run; `bench` runs single tests of it in full. `tidy` holds the house rules that the compiler
 //! does not. `bless` takes over changed snapshots. Nothing here is part of the program.
 
 mod bench;
@@ -21,8 +21,10 @@ usage: cargo xtask COMMAND
   test    install the toolchain, check form and rules, build, run every test, print times
   tidy    check the house rules
   bless   run the tests, take over changed snapshots, lower the ratchet
+  bench NAME [--full]
+          run a long test with the count of CI or, with --full, in full: crashes, soak
   bench night [ATTEMPTS TASKS]
-          what the loop itself costs with many tasks and a long ledger";
+          measure what the loop itself costs with many tasks and a long ledger";
 
 fn main() -> ExitCode {
     match run() {

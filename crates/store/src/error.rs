@@ -95,7 +95,8 @@ impl StoreError {
     }
 
     /// Names the ledger by its path in the variants that speak of it.
-    pub(crate) fn at(mut self, path: &Path) -> Self {
+    #[must_use]
+    pub fn at(mut self, path: &Path) -> Self {
         match &mut self {
             Self::Locked { ledger }
             | Self::Damaged { ledger, .. }

@@ -111,6 +111,10 @@ impl Store {
                 undo_half_written(path).await.map_err(|error| error.at(path))?;
                 Self::open_existing(path).await
             }
+            // Beside a log, a reader too needs a file that it may write.
+            Err(StoreError::CannotOpen { .. }) if !may_write(path) => {
+                Err(StoreError::ReadOnly { ledger: String::new() })
+            }
             opened => opened,
         };
         opened.map_err(|error| error.at(path))
@@ -290,6 +294,13 @@ fn refuse_special(path: &Path) -> Result<()> {
         }),
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// False where a file, or its folder, is closed to writers.
+fn may_write(path: &Path) -> bool {
+    let folder = path.parent().and_then(|folder| folder.metadata().ok());
+    let closed = folder.is_some_and(|folder| folder.permissions().readonly());
+    !closed && OpenOptions::new().write(true).open(path).is_ok()
 }
 
 fn create_private(path: &Path) -> std::io::Result<()> {

@@ -4,9 +4,9 @@
 pub(crate) const WORKER_THREADS: usize = 2;
 /// Threads that judge, build and wait; further work waits for one of them.
 pub(crate) const BLOCKING_THREADS_MAX: usize = 256;
-/// Threads without which a run would stand still: those above, the ledger's connections, and some
-/// that judge.
-pub(crate) const THREADS_MIN: usize = 12;
+/// Threads without which a run may stand still: those above, the ledger's connections, some that
+/// judge, and as many again.
+pub(crate) const THREADS_MIN: usize = 32;
 /// Largest task file that is read, in bytes.
 pub(crate) const TASK_FILE_BYTES_MAX: u64 = 4 << 20;
 /// Files of one task folder.

@@ -18,8 +18,8 @@ pub(crate) fn build() -> anyhow::Result<Runtime> {
     if started < THREADS_MIN {
         return Err(not_available(format!(
             "this system lets the program start {started} of the {THREADS_MIN} threads that it \
-             needs: raise its limit of processes (`ulimit -u`, the pids limit of a container, \
-             TasksMax of a service), or end other programs"
+             needs: raise its limits of processes and memory (`ulimit -u`, `ulimit -d`, the pids \
+             limit of a container, TasksMax of a service), or end other programs"
         )));
     }
     let mut builder = Builder::new_multi_thread();

@@ -130,3 +130,24 @@ async fn a_decision_of_an_older_program_cannot_be_signed_afterwards() {
     let found = ledger.store.verify_run(&ledger.run).await.unwrap().unwrap_err();
     assert!(found.what.contains("`reviewer`"), "{}", found.what);
 }
+
+/// Ids begin with their time: those of a run and of its claims are alike for the most part.
+#[tokio::test]
+async fn the_start_of_a_claims_id_is_not_taken_before_a_runs() {
+    let Claimed { ledger, id: _ } = claimed().await;
+    let store = &ledger.store;
+    let claims = store.claims_of_run(&ledger.run).await.unwrap();
+    let (claim, run) = (claims[0].id.as_str(), ledger.run.as_str());
+    let same = claim.bytes().zip(run.bytes()).take_while(|(a, b)| a == b).count();
+    let said = store.claim_unless_run(&claim[..same]).await.unwrap_err().to_string();
+    assert!(said.contains(&format!("claim {claim} of sum #1")), "{said}");
+    assert!(said.contains(&format!("run {run}")) && said.contains("give more"), "{said}");
+    for (selector, is_claim) in [(&claim[..=same], true), (claim, true), (run, false), ("", false)]
+    {
+        let found = store.claim_unless_run(selector).await.unwrap();
+        assert_eq!(found.is_some(), is_claim, "{selector}");
+    }
+    let many: Vec<_> = (0..10).map(|n| format!("run {n}")).collect();
+    let said = StoreError::ambiguous("0", &many).to_string();
+    assert!(said.contains("run 7 and 2 more") && !said.contains("run 8"), "{said}");
+}

@@ -17,7 +17,7 @@ use pipeline::verdict::{Reason, Verdict};
 use super::fixtures::{Ledger, report, task_hash};
 use crate::{
     AcceptanceId, AttemptId, CheckOutcome, ClaimState, Decision, Ended, NewAcceptance, NewCheck,
-    NewJudgement, PilotKey, Purpose, Ruling, Store, StoreError, framework,
+    NewJudgement, PilotKey, Purpose, Ruling, Store, framework,
 };
 
 const SEED: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -174,27 +174,6 @@ async fn an_acceptance_comes_back_and_becomes_a_claim() {
     let refused = store.append_entry(&id, entries.len() as u32, &entries[0]).await;
     assert!(refused.unwrap_err().to_string().contains("has ended"));
     assert!(store.claim("").await.is_err() && store.claim("nobody").await.is_err());
-}
-
-/// Ids begin with their time: those of a run and of its claims are alike for the most part.
-#[tokio::test]
-async fn the_start_of_a_claims_id_is_not_taken_before_a_runs() {
-    let Claimed { ledger, id: _ } = claimed().await;
-    let store = &ledger.store;
-    let claims = store.claims_of_run(&ledger.run).await.unwrap();
-    let (claim, run) = (claims[0].id.as_str(), ledger.run.as_str());
-    let same = claim.bytes().zip(run.bytes()).take_while(|(a, b)| a == b).count();
-    let said = store.claim_unless_run(&claim[..same]).await.unwrap_err().to_string();
-    assert!(said.contains(&format!("claim {claim} of sum #1")), "{said}");
-    assert!(said.contains(&format!("run {run}")) && said.contains("give more"), "{said}");
-    for (selector, is_claim) in [(&claim[..=same], true), (claim, true), (run, false), ("", false)]
-    {
-        let found = store.claim_unless_run(selector).await.unwrap();
-        assert_eq!(found.is_some(), is_claim, "{selector}");
-    }
-    let many: Vec<_> = (0..10).map(|n| format!("run {n}")).collect();
-    let said = StoreError::ambiguous("0", &many).to_string();
-    assert!(said.contains("run 7 and 2 more") && !said.contains("run 8"), "{said}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use judge::Build;
+use pipeline::confinement::Layer;
 use pipeline::verdict::Reason;
 
 use crate::catalogue::compiled;
@@ -123,5 +124,28 @@ fn whatever_is_compiled_ends_in_time_and_quotes_nothing_of_the_host() {
                 assert!(matches!(reason, None | Some(Reason::Compile)), "{name}: {reason:?}")
             }
         }
+    }
+}
+
+/// A source that includes a file learns nothing of whether it is there, where the machine has the
+/// layer that keeps files from the compiler.
+#[test]
+fn a_file_that_is_closed_and_one_that_is_missing_are_told_alike() {
+    let judge = judge();
+    let told = |path: &str| {
+        let build = compiled(&judge, &format!("#include \"{path}\"\n{KERNEL}"));
+        assert_eq!(build.verdict.as_ref().unwrap().reason, Some(Reason::Compile), "{path}");
+        said(&build).replace(path, "PATH")
+    };
+    let missing = told("/etc/shadow-of-nobody");
+    assert!(missing.contains("cannot open source file") && missing.contains("PATH"), "{missing}");
+    let confinements = judge.confinements();
+    let build = confinements.iter().find(|it| it.set == "build").unwrap();
+    if !build.has(Layer::Landlock) {
+        eprintln!("NOT AVAILABLE HERE: Landlock ({build})");
+        return;
+    }
+    for there in ["/etc/shadow", "/etc/passwd", "/etc", "/root", "/root/.bashrc", "/proc/1/mem"] {
+        assert_eq!(told(there), missing, "{there}");
     }
 }

@@ -178,3 +178,28 @@ fn init_writes_a_file_once_and_prints_the_reference() {
     let reference = program.call(&["init", "--reference"]).stdout;
     assert!(reference.contains("| `dollars = 5.0` |"), "{reference}");
 }
+
+/// The words of a program are stored with the run, so that it can go on with it.
+#[test]
+fn a_program_with_a_secret_among_its_words_is_refused() {
+    const SECRET: &str = "s3cr3t-of-the-test-0123456789";
+    let program = Program::new();
+    for (word, environment, what) in [
+        (SECRET, &[("MY_API_KEY", SECRET)][..], "the value of MY_API_KEY"),
+        ("--key=sk-proj-abcdefghijklmnop0123456789", &[], "key"),
+    ] {
+        let settings = format!(
+            "default_model = 'mine'\n[model.mine]\nkind = 'command'\ncommand = ['cat', '{word}']\n\
+             price = 'free'\n"
+        );
+        std::fs::write(program.path("warpwright.toml"), settings).unwrap();
+        let ended = program.call_with(&["run", "vector_add", "--attempts", "1"], environment);
+        assert_eq!(ended.code, Some(2), "{word}: {} {}", ended.stdout, ended.stderr);
+        for part in ["the command of the model `mine` has ", what, "`environment`"] {
+            assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+        }
+        assert!(!ended.stderr.contains(word), "{}", ended.stderr);
+        let stored = std::fs::read(program.ledger()).unwrap_or_default();
+        assert!(!stored.windows(word.len()).any(|window| window == word.as_bytes()));
+    }
+}

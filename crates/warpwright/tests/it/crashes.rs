@@ -1,6 +1,10 @@
 //! kill -9 at each boundary, then `resume`: nothing lost, repeated or asked twice. Signals that ask
 //! a run to stop.
 
+mod faults;
+mod kills;
+mod night;
+
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};

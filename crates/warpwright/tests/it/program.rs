@@ -49,8 +49,22 @@ impl Program {
     }
 
     pub(crate) fn call_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
-        let output = Command::new(env!("CARGO_BIN_EXE_warpwright"))
-            .args(arguments)
+        let mut command = self.command(env!("CARGO_BIN_EXE_warpwright"));
+        command.args(arguments).envs(environment.iter().copied());
+        Ended::of(command.output().unwrap())
+    }
+
+    /// Runs a script of the shell in which `"$@"` is the program with these arguments.
+    pub(crate) fn in_shell(&self, script: &str, arguments: &[&str]) -> Ended {
+        let mut command = self.command("sh");
+        command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_warpwright")]).args(arguments);
+        Ended::of(command.output().unwrap())
+    }
+
+    /// Any program, in this folder and with nothing of this process's environment but the path.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
             .current_dir(self.folder.path())
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -58,11 +72,8 @@ impl Program {
             .env("WARPWRIGHT_CACHE", cache())
             // The same on every machine.
             .env("WARPWRIGHT_DEVICE", "sim")
-            .env("WARPWRIGHT_LEDGER", self.ledger())
-            .envs(environment.iter().copied())
-            .output()
-            .unwrap();
-        Ended::of(output)
+            .env("WARPWRIGHT_LEDGER", self.ledger());
+        command
     }
 
     /// Writes a transcript of replies to softmax_rows, one for each attempt.

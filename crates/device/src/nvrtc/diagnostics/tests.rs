@@ -98,6 +98,28 @@ fn nothing_is_quoted_of_other_files() {
     assert_eq!(tidy(kept, &folders), kept);
 }
 
+/// Why a file could not be opened would tell whether it is there.
+#[test]
+fn a_closed_file_is_told_like_a_missing_one() {
+    let said = |rest: &str| {
+        let line = format!("kernel.cu(1): catastrophic error: {rest}");
+        tidy(&format!("{line}\n  #include \"/etc/shadow\"\n  ^\n"), &[])
+    };
+    let missing = said("cannot open source file \"/etc/shadow\"");
+    assert!(missing.contains("cannot open source file \"/etc/shadow\"\n  #include"), "{missing}");
+    for rest in [
+        "cannot open source file \"/etc/shadow\": Permission denied",
+        "cannot open source file \"/etc/shadow\" (no directories in search list)",
+        "could not open source file \"/etc/shadow\": Is a directory",
+        "could not open source file \"/etc/shadow\"",
+    ] {
+        assert_eq!(said(rest), missing, "{rest}");
+    }
+    // Only what is a message of the compiler's: a source may write the same words.
+    let own = "  // cannot open source file \"x\": Permission denied";
+    assert_eq!(tidy(own, &[]), own);
+}
+
 #[test]
 fn a_failure_without_a_message_gets_one() {
     let greedy = KernelResources {
