@@ -3,6 +3,7 @@
 use pipeline::attempt::Attempt;
 use pipeline::next_step::{Ask, SearchLimits};
 use pipeline::schedule::{Phase, Search, Standing, Turn, next_turn, standing};
+use pipeline::tell::Told;
 use store::{RunRow, Store};
 
 use crate::outcome::{Outcome, bad_input};
@@ -26,12 +27,12 @@ pub(crate) async fn show(store: &Store, run: &RunRow, outcome: Outcome) -> anyho
         let of_task = open.iter().filter(|attempt| attempt.task_hash == task.hash);
         known.push(Known { attempts, in_flight: of_task.map(|attempt| attempt.ask).collect() });
     }
-    let searches: Vec<_> = settings
-        .operators
-        .iter()
-        .zip(&known)
-        .map(|(it, known)| search(&settings, it, known))
-        .collect();
+    let told = Told::of(&store.tells(&run.id).await?);
+    let mut searches = Vec::new();
+    for ((operator, known), task) in settings.operators.iter().zip(&known).zip(&run.tasks) {
+        let weight = told.weight(&task.hash, operator.weight);
+        searches.push(Search { weight, ..search(&settings, operator, known) });
+    }
     let next = match next_turn(settings.budget.attempts_max, &searches) {
         Turn::Ask { task, .. } => Some(task),
         Turn::Wait | Turn::Stop(_) => None,
