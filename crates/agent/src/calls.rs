@@ -172,6 +172,9 @@ impl<L: Llm + Sync> Engine<L> {
         if let Some(end) = self.end_of_caps(broken) {
             return Ok(Advanced::Stopped(end));
         }
+        if self.falls_back(attempt, error) {
+            return self.reopen(attempt).await;
+        }
         let failures = self.here.note_failure(error);
         let jitter = attempt.call.id.as_str().bytes().fold(0, u8::wrapping_add);
         let Some(wait_ms) = wait_before_retry_ms(error, failures, jitter) else {
@@ -185,6 +188,14 @@ impl<L: Llm + Sync> Engine<L> {
             () = tokio::time::sleep(Duration::from_millis(wait_ms)) => self.reopen(attempt).await,
             () = self.interrupt.requested() => Ok(Advanced::Stopped(RunEnd::Interrupted)),
         }
+    }
+
+    /// True where another lane of the model answers the next try: that is no failure of a provider,
+    /// and all requests of a batch have it at once.
+    fn falls_back(&self, attempt: &AttemptRow, error: &LlmError) -> bool {
+        let (model, lane) = (self.model(attempt.ask.seq), &attempt.call.provider);
+        let next = model.describe_after(lane, Some(error.class().name())).provider;
+        error.charge() == Charge::Nothing && next != model.describe_after(lane, None).provider
     }
 
     /// What answers the attempt's newest call, on the lane that it was reserved for.
