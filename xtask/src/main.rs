@@ -1,7 +1,8 @@
 //! Chores in Rust: test, tidy, bless, bench.
 //!
-//! `test` is the whole of CI and what people run; `bench` runs single tests of it in full. `tidy` holds the house rules that the compiler
-//! does not. `bless` takes over changed snapshots. Nothing here is part of the program.
+//! `test` is the whole of CI and what people run; `bench` runs single tests of it in full. `tidy`
+//! holds the house rules that the compiler does not. `bless` takes over changed snapshots. Nothing
+//! here is part of the program.
 
 mod bench;
 mod bless;

@@ -93,11 +93,10 @@ fn simulated(limits: &ChildLimits) -> ChildLimits {
 /// What is said of a child on the simulator that hardly got the processors.
 pub(crate) fn busy(limits: &ChildLimits) -> String {
     format!(
-        "this machine was busy: in {} s its process did not get {} s of processor time, {} times in \
-         a row",
+        "this machine was busy: in {} s its process did not get {} s of processor time, \
+         {BUSY_TRIES_MAX} times in a row",
         simulated(limits).deadline.as_secs(),
-        limits.cpu_s,
-        BUSY_TRIES_MAX
+        limits.cpu_s
     )
 }
 

@@ -275,8 +275,8 @@ impl Judge {
 /// A reference that this machine, or this program, could not run: the task is not at fault.
 fn too_small(task: &Task, why: &str) -> JudgeError {
     JudgeError::NotAvailable(format!(
-        "the reference of `{}` could not be run on this machine: {why}; is memory short? Free some, \
-         raise the limits of this process (`ulimit -a`), or use a larger machine",
+        "the reference of `{}` could not be run on this machine: {why}; is memory short? Free \
+         some, raise the limits of this process (`ulimit -a`), or use a larger machine",
         task.spec.name
     ))
 }

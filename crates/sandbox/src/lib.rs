@@ -31,7 +31,7 @@ pub use launch::launch;
 pub use limits::{BULK_MAX, MESSAGE_BYTES_MAX, STDERR_BYTES_MAX};
 pub use memfd::{Map, MapMut, Memfd};
 pub use server::{ForkServer, ServerSpec, WindowCall};
-pub use system::outlive_file_limits;
+pub use system::{end_after, outlive_file_limits};
 
 /// The first argument of every child.
 pub const CHILD_COMMAND: &str = "__child";

@@ -136,6 +136,12 @@ pub fn outlive_file_limits() {
 
 extern "C" fn do_nothing(_: libc::c_int) {}
 
+/// Has the kernel end this process after so many seconds, whatever its threads wait for.
+pub fn end_after(seconds: u32) {
+    // SAFETY: it takes a number; the signal has its default action.
+    unsafe { libc::alarm(seconds) };
+}
+
 /// Ends this process by a signal, whatever handler it has.
 pub(crate) fn end_by(signal: i32) {
     // SAFETY: the default action of a signal replaces a handler; the signal goes to this process.

@@ -19,7 +19,6 @@ use crate::promotion::last_verdict;
 use crate::reading::attempt_row;
 use crate::scrubbing;
 use crate::tables::attempt::{Bare, NewAttempt};
-use crate::tables::call::StoredCall;
 use crate::tables::{artifact, attempt, build, call, candidate, danger, evaluation, event};
 use crate::{
     AttemptId, AttemptRow, Boundary, CallFailure, CallId, CallState, CallTarget, NewBuild,
@@ -310,7 +309,7 @@ impl Step {
     }
 
     /// The newest call, which must be in state `wanted`.
-    async fn open_call(&self, work: &mut Work, wanted: CallState) -> Result<StoredCall> {
+    async fn open_call(&self, work: &mut Work, wanted: CallState) -> Result<call::StoredCall> {
         let newest = call::newest(work.connection(), &self.bare.id).await?;
         let state = newest.row.state;
         if state == wanted {
@@ -320,7 +319,7 @@ impl Step {
         Err(self.wrong(format!("{} and its call is {call}", self.bare.state.name())))
     }
 
-    fn refuse_open_call(&self, last: &StoredCall) -> Result<()> {
+    fn refuse_open_call(&self, last: &call::StoredCall) -> Result<()> {
         match last.row.state {
             CallState::Failed | CallState::Lost => Ok(()),
             CallState::Reserved | CallState::Sent | CallState::Settled => {

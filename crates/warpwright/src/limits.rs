@@ -1,5 +1,7 @@
 //! Every cap of the program in one place.
 
+/// How long a panic may take to be told.
+pub(crate) const PANIC_SECONDS: u32 = 10;
 /// Threads that run tasks; what takes long is done by others.
 pub(crate) const WORKER_THREADS: usize = 2;
 /// Threads that judge, build and wait; further work waits for one of them.

@@ -5,7 +5,7 @@
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::limits::{BLOCKING_THREADS_MAX, THREADS_MIN, WORKER_THREADS};
+use crate::limits::{BLOCKING_THREADS_MAX, PANIC_SECONDS, THREADS_MIN, WORKER_THREADS};
 use crate::outcome::not_available;
 use crate::{environment, terminal};
 
@@ -54,6 +54,8 @@ fn startable(wanted: usize) -> usize {
 pub(crate) fn end_at_panics() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
+        // Where there is no memory, even a message may not come to its end.
+        sandbox::end_after(PANIC_SECONDS);
         print(info);
         let program = environment::program_name();
         terminal::error(&format!(
