@@ -33,9 +33,8 @@ async fn wait_for_room(
     tell: &(dyn Fn(Option<u64>) + Sync),
 ) -> bool {
     let mut told = false;
-    loop {
-        // What cannot be measured does not hold a run up.
-        let Some(short) = free().filter(|free| *free < DISK_FLOOR_BYTES) else { break };
+    // What cannot be measured does not hold a run up.
+    while let Some(short) = free().filter(|free| *free < DISK_FLOOR_BYTES) {
         if !told {
             tell(Some(short));
             told = true;

@@ -85,7 +85,8 @@ async fn a_torn_log_loses_nothing_that_was_synced_before() {
             match damage {
                 Damage::CutOff => torn.truncate(at),
                 Damage::Garbage => {
-                    torn.truncate(at);
+                    torn[at] = !torn[at];
+                    torn.truncate(at + 1);
                     torn.extend((0..5_000).map(|_| random(&mut state) as u8));
                 }
                 Damage::Bit => torn[at] ^= 0x10,

@@ -13,7 +13,7 @@ use super::night::{ANSWER_NUSD, Night, Seen, TASKS, keys};
 const KILLS: &str = "WARPWRIGHT_CRASH_KILLS";
 const KILLS_IN_CI: usize = 25;
 /// Where the times of the kills come from.
-const KILL_SEED: u64 = 0x5eed_0f_4b11_1500;
+const KILL_SEED: u64 = 0x005e_ed0f_4b11_1500;
 /// The class of a call whose process was killed.
 const ABANDONED: &str = "abandoned";
 /// The longest life of a process that is to be killed, at first, at least and at most.
@@ -107,7 +107,7 @@ fn kill_at_random_times(night: &Night, count: usize, in_flight: &mut InFlight) {
         child.kill().unwrap();
         let status = child.wait().unwrap();
         assert_eq!(status.signal(), Some(9), "it ended by itself before kill {kill} of {count}");
-        if random.next() % 3 == 0 {
+        if random.next().is_multiple_of(3) {
             let bytes: Vec<_> = (0..random.next() % 9_000).map(|_| random.next() as u8).collect();
             night.tear_log(&bytes);
         }

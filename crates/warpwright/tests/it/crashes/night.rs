@@ -21,7 +21,7 @@ pub(super) const ANSWER_NUSD: i64 = 2_000_000;
 const PRICE: &str = "{ input = 1.0, output = 10.0 }";
 const USAGE: Usage = Usage::of(1_000, 100);
 /// How long the server thinks, so that kills meet calls in flight.
-const LATENCY: Duration = Duration::from_millis(40);
+const LATENCY: Duration = Duration::from_millis(250);
 /// The task whose first question is turned away, and the one whose first answer is cut off.
 const TURNED_AWAY: usize = 1;
 const CUT_OFF: usize = 2;
