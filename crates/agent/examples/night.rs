@@ -5,6 +5,7 @@
 //! `cargo run --profile ci -p agent --example night -- ATTEMPTS TASKS`, or `cargo xtask bench night`.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +26,13 @@ use store::{NewRun, NewTask, RunId, RunKind, Store};
 type Files = BTreeMap<String, Vec<u8>>;
 type Failure = Box<dyn std::error::Error>;
 
+/// A line on standard output.
+macro_rules! say {
+    ($($words:tt)*) => {
+        writeln!(std::io::stdout(), $($words)*)?
+    };
+}
+
 /// Writes that are timed one by one.
 const WRITES: u32 = 1_000;
 /// Looks that are timed one by one.
@@ -44,8 +52,8 @@ async fn main() -> Result<(), Failure> {
     let begun = Instant::now();
     let end = Arc::new(engine).run(&run).await?;
     let wall = begun.elapsed();
-    println!("{attempts} attempts at {tasks} tasks: {}", end.describe());
-    println!("an attempt      {:>9.2} ms", wall.as_secs_f64() * 1e3 / f64::from(attempts));
+    say!("{attempts} attempts at {tasks} tasks: {}", end.describe());
+    say!("an attempt      {:>9.2} ms", wall.as_secs_f64() * 1e3 / f64::from(attempts));
     let task = store.run(&run).await?.tasks.first().map(|task| task.hash.clone());
     let task = task.ok_or("no task")?;
     let mut writes = Vec::new();
@@ -54,25 +62,26 @@ async fn main() -> Result<(), Failure> {
         store.note_search_ended(&run, &task, SearchEnd::Plateau).await?;
         writes.push(begun.elapsed());
     }
-    say("a write", writes);
+    spread("a write", writes)?;
     let mut looks = Vec::new();
     for _ in 0..LOOKS {
         let begun = Instant::now();
         store.run_summary(&run).await?;
         looks.push(begun.elapsed());
     }
-    say("a look", looks);
+    spread("a look", looks)?;
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("VmHWM unknown");
-    println!("memory, at most {}", peak.trim_start_matches("VmHWM:").trim());
+    say!("memory, at most {}", peak.trim_start_matches("VmHWM:").trim());
     Ok(())
 }
 
-fn say(what: &str, mut times: Vec<Duration>) {
+fn spread(what: &str, mut times: Vec<Duration>) -> std::io::Result<()> {
     times.sort_unstable();
     let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    println!("{what:<15} {:>9.2} ms, 99 of 100 within {:.2} ms", ms(at(50)), ms(at(99)));
+    say!("{what:<15} {:>9.2} ms, 99 of 100 within {:.2} ms", ms(at(50)), ms(at(99)));
+    Ok(())
 }
 
 async fn start(store: &Store, tasks: &[Task], files: &[Files]) -> Result<RunId, Failure> {

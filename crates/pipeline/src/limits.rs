@@ -206,20 +206,6 @@ pub fn capped(text: &str, bytes_max: usize) -> String {
     }
     format!("{} … [{} bytes cut]", &text[..end], text.len() - end)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::capped;
-
-    #[test]
-    fn cuts_at_a_character_border_and_says_how_much() {
-        assert_eq!(capped("kernel", 10), "kernel");
-        assert_eq!(capped("äöü", 3), "ä … [4 bytes cut]");
-        assert_eq!(capped("key sk-0123456789", 12), "key … [14 bytes cut]");
-        assert_eq!(capped("key sk-0123 456789", 11), "key sk-0123 … [7 bytes cut]");
-        assert_eq!(capped(&"x".repeat(400), 300), format!("{} … [100 bytes cut]", "x".repeat(300)));
-    }
-}
 /// Lengths of answers that are remembered for each mode, and how many say enough about the next.
 pub(crate) const COMPLETIONS_KEPT: usize = 256;
 pub(crate) const COMPLETIONS_MIN: usize = 20;
@@ -259,3 +245,17 @@ pub const INPUT_BYTES_PER_TOKEN: u64 = 4;
 /// milliseconds, and the part of a run's time (one over this) that all of them may take.
 pub const MEASUREMENT_MS: i64 = 60_000;
 pub const CLOSING_SHARE_MAX: i64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::capped;
+
+    #[test]
+    fn cuts_at_a_character_border_and_says_how_much() {
+        assert_eq!(capped("kernel", 10), "kernel");
+        assert_eq!(capped("äöü", 3), "ä … [4 bytes cut]");
+        assert_eq!(capped("key sk-0123456789", 12), "key … [14 bytes cut]");
+        assert_eq!(capped("key sk-0123 456789", 11), "key sk-0123 … [7 bytes cut]");
+        assert_eq!(capped(&"x".repeat(400), 300), format!("{} … [100 bytes cut]", "x".repeat(300)));
+    }
+}
