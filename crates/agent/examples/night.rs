@@ -2,7 +2,7 @@
 //! compiler, over many tasks and calls at once, in a real ledger. Prints the time of an attempt, of
 //! single writes and of the looks that `status` takes, and the memory.
 //!
-//! `cargo run --profile ci -p agent --example night -- ATTEMPTS TASKS`, or `cargo xtask bench night`.
+//! `cargo xtask bench night ATTEMPTS TASKS`.
 
 use std::collections::BTreeMap;
 use std::io::Write;

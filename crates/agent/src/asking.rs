@@ -116,8 +116,8 @@ impl<L: Llm + Sync> Engine<L> {
         Ok(Opening::To(Box::new(opened)))
     }
 
-    /// Opens an attempt whose reply is there already: nobody is asked, and nothing is paid. A process
-    /// that dies in between leaves a question that a model answers.
+    /// Opens an attempt whose reply is there already: nobody is asked, and nothing is paid. A
+    /// process that dies in between leaves a question that a model answers.
     pub(crate) async fn open_known(
         &self,
         run: &RunId,

@@ -1,8 +1,8 @@
 //! The loop: ask the policy whose turn it is, open what it wants, carry all that is under way.
 //!
 //! [`Engine::drive`] is the loop, and it fits on a screen. Whose turn it is is decided by
-//! `pipeline::schedule`; whether a question may be asked now, in `asking`; how an attempt moves from
-//! one durable state to the next, in `advance` and `calls`. The loop begins with what is in hand.
+//! `pipeline::schedule`; whether a question may be asked now, in `asking`; how an attempt moves
+//! from one durable state to the next, in `advance` and `calls`. It begins with what is in hand.
 
 use std::future::pending;
 use std::sync::Arc;

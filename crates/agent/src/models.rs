@@ -1,7 +1,8 @@
 //! The models of a run: which one a question goes to, how many calls each may have open, and which
 //! are not asked for a while.
 //!
-//! The rule for failures is `pipeline::breaker`; here it meets a clock. Start at [`Models::choose`].
+//! The rule for failures is `pipeline::breaker`; here it meets a clock. Start at
+//! [`Models::choose`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

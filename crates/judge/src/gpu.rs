@@ -4,6 +4,8 @@
 //! two processes of any kind never use one card at once. Nothing here talks to a driver: children
 //! do. Start at [`GpuPool::lease`].
 
+mod parking;
+
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{File, OpenOptions, Permissions};
@@ -12,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use parking::Parking;
 use pipeline::hardware::HardwareSheet;
 use pipeline::report::GpuState;
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -19,10 +22,7 @@ use sandbox::wire::{ProbeReport, ProbeRequest, Slice};
 use sandbox::{CancelFlag, ChildKind, Memfd};
 
 use crate::children::ChildEnd;
-use crate::limits::{
-    HEALTH_TRIES_MAX, HEALTH_WAIT, LEASE_POLL, PARKED_LOOK, PARKED_LOOK_MAX, PARKED_MAX,
-    PARKED_POLL, PROBE_LIMITS,
-};
+use crate::limits::{HEALTH_TRIES_MAX, HEALTH_WAIT, LEASE_POLL, PARKED_POLL, PROBE_LIMITS};
 use crate::on_card::wait_unless_cancelled;
 use crate::{Judge, JudgeError};
 
@@ -56,29 +56,6 @@ enum Slot {
     Free,
     Leased,
     Parked(Parking),
-}
-
-/// A card that is out of service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Parking {
-    why: String,
-    since: Instant,
-    /// When it is looked at again, and how often it was.
-    look_at: Instant,
-    looks: u32,
-}
-
-impl Parking {
-    fn new(why: &str, now: Instant) -> Self {
-        Self { why: why.to_owned(), since: now, look_at: now + PARKED_LOOK, looks: 0 }
-    }
-
-    /// The same after another look in vain: the next one comes after twice the time.
-    fn again(self, why: &str, now: Instant) -> Self {
-        let looks = self.looks.saturating_add(1);
-        let wait = PARKED_LOOK.saturating_mul(1 << looks.min(16)).min(PARKED_LOOK_MAX);
-        Self { why: why.to_owned(), look_at: now + wait, looks, ..self }
-    }
 }
 
 /// One card, held until this is dropped.
@@ -138,44 +115,6 @@ impl GpuPool {
             let waited = self.freed.wait_timeout(slots, LEASE_POLL);
             slots = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-    }
-
-    /// A card out of service that is to be looked at again by `now`, for whoever looks.
-    ///
-    /// # Errors
-    /// A lock file cannot be made.
-    fn due<'a>(
-        &'a self,
-        config: &'a GpuConfig,
-        now: Instant,
-    ) -> Result<Option<(Lease<'a>, Parking)>, JudgeError> {
-        let mut slots = self.slots();
-        for (index, slot) in slots.iter_mut().enumerate() {
-            let Slot::Parked(parking) = &*slot else { continue };
-            if parking.look_at > now {
-                continue;
-            }
-            let parking = parking.clone();
-            // Another process works with it just now: it is looked at later.
-            let Some(file) = lock_of(config, index, CARD)? else {
-                *slot = Slot::Parked(parking.clone().again(&parking.why, now));
-                continue;
-            };
-            *slot = Slot::Leased;
-            let sheet = &config.sheets[index];
-            let lease = Lease { pool: self, index, sheet, config, file: Some(file) };
-            return Ok(Some((lease, parking)));
-        }
-        Ok(None)
-    }
-
-    /// True while a card that is out of service may come back.
-    fn may_come_back(&self, now: Instant) -> bool {
-        let waits = |slot: &Slot| match slot {
-            Slot::Parked(parking) => now.saturating_duration_since(parking.since) < PARKED_MAX,
-            Slot::Free | Slot::Leased => false,
-        };
-        self.slots().iter().any(waits)
     }
 
     /// Cards that are out of service, with the reason.
@@ -313,23 +252,6 @@ impl Judge {
                 other => return other.map(Some),
             }
         }
-    }
-
-    /// Takes cards that are healthy again back into service.
-    fn look_at_parked(&self, config: &GpuConfig, cancel: &CancelFlag) -> Result<(), JudgeError> {
-        while let Some((lease, parking)) = self.pool.due(config, Instant::now())? {
-            let found = self.health_once(&lease, cancel);
-            match &found {
-                Ok(None) => {}
-                Ok(Some(why)) => {
-                    let why = format!("{}: {why}", lease.sheet.uuid);
-                    lease.park_as(parking.again(&why, Instant::now()));
-                }
-                Err(_) => lease.park_as(parking),
-            }
-            found?;
-        }
-        Ok(())
     }
 
     /// Cards that are out of service since they failed a health probe, with the reason.

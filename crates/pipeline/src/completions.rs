@@ -19,8 +19,8 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Takes note of an answer of `tokens`. One that its limit cut off would have been longer, so it
-    /// counts twice, and the limit grows again.
+    /// Takes note of an answer of `tokens`. One that its limit cut off would have been longer, so
+    /// it counts twice, and the limit grows again.
     pub fn note(&mut self, mode: Mode, tokens: u64, was_cut: bool) {
         let lengths = &mut self.lengths[mode as usize];
         if lengths.len() == COMPLETIONS_KEPT {
@@ -42,8 +42,8 @@ impl Completions {
         limit.max(OUTPUT_TOKENS_MIN).min(wanted)
     }
 
-    /// The smallest output limit that is worth sending where `limit` is the one that is wanted: nine
-    /// of ten answers fit into it.
+    /// The smallest output limit that is worth sending where `limit` is the one that is wanted:
+    /// nine of ten answers fit into it.
     #[must_use]
     pub fn useful(&self, mode: Mode, limit: u64) -> u64 {
         let usual = percentile(&self.lengths[mode as usize], 90);

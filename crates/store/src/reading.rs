@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::open::Store;
 use crate::tables::attempt::Bare;
 use crate::tables::call::CallSums;
-use crate::tables::{artifact, attempt, build, call, candidate, evaluation, run, to_u64};
+use crate::tables::{answered, artifact, attempt, build, call, candidate, evaluation, run, to_u64};
 use crate::{
     AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, Result,
     RunId, RunSummary, RunTask, TaskSummary,
@@ -79,7 +79,7 @@ impl Store {
     /// # Errors
     /// Those of reading.
     pub async fn completions(&self, run: &RunId) -> Result<Vec<(Mode, u64, String)>> {
-        call::completions(&mut *self.read().await?, run).await
+        answered::completions(&mut *self.read().await?, run).await
     }
 
     /// What the answered calls of a model were like, over all runs.
@@ -87,7 +87,7 @@ impl Store {
     /// # Errors
     /// Those of reading.
     pub async fn call_history(&self, provider: &str, model: &str) -> Result<CallHistory> {
-        call::history(&mut *self.read().await?, provider, model).await
+        answered::history(&mut *self.read().await?, provider, model).await
     }
 
     /// Everything about attempt `seq` of one task of a run, for people.

@@ -4,6 +4,7 @@
 
 pub(crate) mod acceptance;
 pub(crate) mod admission;
+pub(crate) mod answered;
 pub(crate) mod approval;
 pub(crate) mod artifact;
 pub(crate) mod attempt;

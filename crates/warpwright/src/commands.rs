@@ -15,6 +15,7 @@ mod manual;
 mod recheck;
 mod report;
 pub(crate) mod reproduce;
+mod resume;
 mod review;
 mod scaffold;
 mod selftest;
@@ -71,7 +72,7 @@ async fn dispatch(cli: Cli, places: &Places) -> anyhow::Result<Outcome> {
         Command::Run(args) => drive::run(places, &args).await,
         Command::Evaluate(args) => evaluate::perform(places, &args, cli.json).await,
         Command::Simulate(args) => simulate::perform(places, *args).await,
-        Command::Resume(args) => drive::resume(places, &args).await,
+        Command::Resume(args) => resume::perform(places, &args).await,
         Command::Accept(args) => accept::perform(places, &args).await,
         Command::Export(args) => export::perform(places, &args).await,
         Command::Reproduce(args) => reproduce::perform(places, &args).await,

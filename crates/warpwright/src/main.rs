@@ -25,6 +25,7 @@ mod providers;
 mod python;
 mod reporting;
 mod runtime;
+mod seeds;
 mod selector;
 mod selftest;
 mod settings;

@@ -66,7 +66,7 @@ pub(crate) struct RunArgs {
     /// Only say what the run will need, from what this ledger knows of its models: nobody is asked
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// First make one attempt at each of the three weightiest tasks, then say what the whole will need
+    /// First make one attempt at each of the three weightiest tasks, then say what the whole needs
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) rehearse: bool,
     /// 64 hexadecimal digits from which all inputs are drawn [default: fresh random ones]

@@ -101,8 +101,8 @@ fn say(attempts: u64, tasks: usize, parts: &[Part]) -> Outcome {
         nusd = nusd.zip(estimate.nusd).map(|(sum, nusd)| sum.saturating_add(nusd));
     }
     terminal::line(
-        "Prompts grow with what was tried, calls that fail are made again, and judging goes on beside \
-         the answers: limits hold whatever the estimate says.",
+        "Prompts grow with what was tried, calls that fail are made again, and judging goes on \
+         beside the answers: limits hold whatever the estimate says.",
     );
     let rows: Vec<_> = parts
         .iter()

@@ -125,7 +125,7 @@ const REST: &[Section] = &[
                 "\"turns\"",
                 "turns",
                 "",
-                "Which of several models an attempt asks: turns, or first for the first that answers",
+                "Which of several models is asked: turns, or first for the first that answers",
             ),
         ],
         active: false,

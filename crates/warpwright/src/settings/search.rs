@@ -53,8 +53,8 @@ pub(crate) struct UseSetting {
 /// The flags.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct SearchArgs {
-    /// How many attempts of one task are under way at once; the next one is asked before the others'
-    /// ends are known [default: 4, with recorded replies 1]
+    /// How many attempts of one task are under way at once; the next one is asked before the
+    /// others' ends are known [default: 4, with recorded replies 1]
     #[arg(long, value_name = "N")]
     pub(crate) in_flight: Option<u32>,
     /// After how many attempts without an improvement a task is left; 0 for never [default: 16]
@@ -174,7 +174,8 @@ pub(crate) fn check_modes(models: &[ModelSetting]) -> anyhow::Result<()> {
     match unserved {
         None => Ok(()),
         Some(mode) => Err(bad_input(format!(
-            "no model of this run is for `{}`: add it to the `modes` of one, or name a model without",
+            "no model of this run is for `{}`: add it to the `modes` of one, or name a model \
+             without",
             mode.name()
         ))),
     }

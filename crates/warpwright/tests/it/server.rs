@@ -18,7 +18,8 @@ const NO_FENCE: &str = "I would rather not.";
 /// Writes a settings file whose model is the server; `more` are further lines of its section.
 pub(crate) fn settings(program: &Program, server: &HttpScript, more: &str) {
     let text = format!(
-        "default_model = 'served'\n[search]\nin_flight = 1\n[model.served]\nkind = 'openai'\nmodel = 'm-1'\n\
+        "default_model = 'served'\n[search]\nin_flight = 1\n[model.served]\nkind = 'openai'\n\
+         model = 'm-1'\n\
          base_url = '{}'\nkey_env = 'SERVED_KEY'\nprice = {PRICE}\noutput_tokens_max = 5000\n\
          idle_timeout_s = 2\nfirst_byte_timeout_s = 1\nconnect_timeout_s = 1\n{more}",
         server.base_url()

@@ -111,8 +111,8 @@ pub(super) const MODELS: &[Section] = &[
                 "\"batch\"",
                 "interactive",
                 "",
-                "Ask at once (interactive) or in files that are answered within a day for less (batch; \
-                 docs/models.md)",
+                "Ask at once (interactive), or in files that are answered within a day for less \
+                 (batch; docs/models.md)",
             ),
             setting(
                 "batch_price",

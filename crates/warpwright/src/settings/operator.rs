@@ -1,0 +1,70 @@
+//! One task of a run, from what a person wrote about it.
+
+use pipeline::task::spec::Precision;
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::bad_input;
+use crate::settings::run_file::OperatorSection;
+use crate::wiring::LoadedTask;
+
+/// One task of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OperatorSetting {
+    /// As it was named.
+    pub(crate) task: String,
+    /// Share of the whole program's time, for reports.
+    pub(crate) weight: f64,
+    /// Precision classes that are admitted, of those that the task admits; empty for all.
+    pub(crate) classes: Vec<Precision>,
+    /// Measured speed-up at which the search of this task may end.
+    pub(crate) target: Option<f64>,
+    /// At most so many attempts at this task; `None` for as many as the run may make.
+    pub(crate) attempts_max: Option<u32>,
+}
+
+impl OperatorSetting {
+    pub(super) fn named(task: &str) -> Self {
+        let task = task.to_owned();
+        Self { task, weight: 1.0, classes: Vec::new(), target: None, attempts_max: None }
+    }
+}
+
+/// An operator of a run, held against its task.
+pub(crate) fn operator(
+    section: &OperatorSection,
+    loaded: &LoadedTask,
+) -> anyhow::Result<OperatorSetting> {
+    let failed = |why: String| bad_input(format!("operator `{}`: {why}", section.task));
+    let admitted = &loaded.task.spec.classes;
+    let mut classes = Vec::new();
+    for name in section.classes.iter().flatten() {
+        match admitted.iter().find(|class| class.name() == name) {
+            Some(class) => classes.push(*class),
+            None => {
+                let names: Vec<_> = admitted.iter().map(|class| class.name()).collect();
+                return Err(failed(format!(
+                    "class `{name}`: its task admits {}",
+                    names.join(", ")
+                )));
+            }
+        }
+    }
+    if section.attempts == Some(0) {
+        return Err(failed(
+            "`attempts = 0`: write 1 or more, or leave the operator out".to_owned(),
+        ));
+    }
+    let positive = |value: f64| value > 0.0 && value.is_finite();
+    let weight = section.weight.unwrap_or(1.0);
+    if !positive(weight) || !section.target.is_none_or(positive) {
+        return Err(failed("`weight` and `target` are numbers above 0".to_owned()));
+    }
+    Ok(OperatorSetting {
+        task: section.task.clone(),
+        weight,
+        classes,
+        target: section.target,
+        attempts_max: section.attempts,
+    })
+}
