@@ -12,7 +12,7 @@ mod batch_script;
 mod http_script;
 mod scripted;
 
-pub use batch_script::{BatchRules, BatchScript, Begin, Line};
+pub use batch_script::{Answerer, BatchRules, BatchScript, Begin, Line};
 pub use http_script::{Asked, HttpScript, Play};
 pub use scripted::{Failure, ScriptedModel, Server};
 

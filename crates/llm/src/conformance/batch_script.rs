@@ -37,6 +37,9 @@ pub enum Begin {
     Refused(u16),
 }
 
+/// What a server makes of a request, by its id and body.
+pub type Answerer = dyn Fn(&str, &Value) -> Line + Send + Sync;
+
 /// The rules of a server.
 pub struct BatchRules {
     /// Looks at a batch that find it under way; `None` finds it so for ever.
@@ -49,7 +52,7 @@ pub struct BatchRules {
     pub run_before_cancel: usize,
     pub begin: Begin,
     /// What becomes of a request, by its id and body.
-    pub answer: Box<dyn Fn(&str, &Value) -> Line + Send + Sync>,
+    pub answer: Box<Answerer>,
     /// What the interactive lane answers.
     pub chat: Box<dyn Fn(&Asked) -> Play + Send + Sync>,
 }
