@@ -85,7 +85,7 @@ pub(crate) struct StoreSection {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum ModelSection {
-    Openai(OpenAiSection),
+    Openai(Box<OpenAiSection>),
     Command(CommandSection),
     Mailbox(MailboxSection),
     Replay(ReplaySection),

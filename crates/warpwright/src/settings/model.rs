@@ -32,7 +32,7 @@ pub(crate) enum ModelSetting {
         file: PathBuf,
         strict: bool,
     },
-    Openai(OpenAiSetting),
+    Openai(Box<OpenAiSetting>),
     Command(CommandSetting),
     Mailbox(MailboxSetting),
 }
@@ -94,12 +94,12 @@ impl ModelSetting {
                 let command = Some(line.split_whitespace().map(str::to_owned).collect());
                 Some(ModelSection::Command(CommandSection { command, ..Default::default() }))
             }
-            Some(("openai", model)) => Some(ModelSection::Openai(OpenAiSection {
+            Some(("openai", model)) => Some(ModelSection::Openai(Box::new(OpenAiSection {
                 model: Some(model.to_owned()),
                 base_url: environment::value(environment::OPENAI_BASE_URL),
                 key_env: short_form_key(),
                 ..Default::default()
-            })),
+            }))),
             Some(_) => None,
         };
         let section = section.ok_or_else(|| unknown_model(text, file))?;
@@ -108,7 +108,9 @@ impl ModelSetting {
 
     fn of_section(name: &str, section: &ModelSection) -> Result<Self, String> {
         Ok(match section {
-            ModelSection::Openai(section) => Self::Openai(OpenAiSetting::of(name, section)?),
+            ModelSection::Openai(section) => {
+                Self::Openai(Box::new(OpenAiSetting::of(name, section)?))
+            }
             ModelSection::Command(section) => Self::Command(CommandSetting::of(name, section)?),
             ModelSection::Mailbox(section) => Self::Mailbox(MailboxSetting::of(name, section)?),
             ModelSection::Replay(section) => {
