@@ -21,7 +21,8 @@ fn settings(program: &Program, more: &str) {
                 echo 'I would rather not.'\n";
     std::fs::write(&script, text).unwrap();
     let text = format!(
-        "default_model = 'slow'\n{more}\n[model.slow]\nkind = 'command'\n\
+        "default_model = 'slow'\n{more}\n[search]\nin_flight = 1\n[model.slow]\n\
+         kind = 'command'\n\
          command = ['sh', '{}']\nprice = {{ input = 1.0, output = 10.0 }}\n\
          output_tokens_max = 4000\n",
         script.display()

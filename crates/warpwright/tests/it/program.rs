@@ -135,6 +135,17 @@ pub(crate) fn verdicts_of(report: &Value) -> Vec<String> {
     report["attempts"].as_array().unwrap().iter().map(verdict).collect()
 }
 
+/// A run's report without what is new in every run: its id, which commands name too, and times.
+pub(crate) fn comparable(mut report: Value) -> Value {
+    for name in ["run", "timeline"] {
+        assert!(report.as_object_mut().unwrap().remove(name).is_some(), "{name}");
+    }
+    for task in report["tasks"].as_array_mut().unwrap() {
+        task["command"] = Value::Null;
+    }
+    report
+}
+
 /// A transcript entry for softmax_rows.
 pub(crate) fn entry(seq: u32, reply: &str) -> Entry {
     Entry {

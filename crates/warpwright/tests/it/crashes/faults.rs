@@ -19,8 +19,8 @@ fn killed(replies: &[String]) -> Program {
     let program = Program::new();
     let model = program.transcript(replies);
     let count = replies.len().to_string();
-    let arguments =
-        ["run", "softmax_rows", "--model", &model, "--attempts", &count, "--seed", SEED];
+    let arguments = ["run", "softmax_rows", "--model", &model, "--attempts", &count];
+    let arguments = [&arguments[..], &["--plateau", "0", "--seed", SEED]].concat();
     let ended = program.call_with(&arguments, &[("WARPWRIGHT_KILL_AT", "asked:1")]);
     assert_eq!(ended.signal, Some(9), "{}", ended.stderr);
     program

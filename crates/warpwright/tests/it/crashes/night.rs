@@ -13,7 +13,7 @@ use pipeline::transcript::Usage;
 use serde_json::{Value, json};
 use store::{CallRow, CallState, Chain, RunId, Store};
 
-use crate::program::{Program, SEED};
+use crate::program::{Program, SEED, comparable};
 
 pub(super) const TASKS: usize = 30;
 /// Nano-dollars of one answer at the price below.
@@ -137,7 +137,7 @@ impl Night {
     }
 
     pub(super) fn end_state(&self) -> EndState {
-        let tasks = self.program.run_report()["tasks"].clone();
+        let tasks = comparable(self.program.run_report())["tasks"].clone();
         let candidates = self.runtime.block_on(async {
             let store = Store::open_read_only(&self.program.ledger()).await.unwrap();
             let run = store.resolve_run("@last").await.unwrap();
