@@ -12,7 +12,7 @@ use pipeline::prompt::Prompt;
 use pipeline::tell::Told;
 use pipeline::transcript::Usage;
 use store::{AttemptRow, Booking, CallTarget, Reservation, RunId, SettledReply};
-use tokio::sync::{MutexGuard, OwnedSemaphorePermit};
+use tokio::sync::MutexGuard;
 
 use crate::engine::{Engine, Known, Operator, RunEnd};
 use crate::error::AgentError;
@@ -34,7 +34,7 @@ pub(crate) enum Opening {
 
 /// A call that fits, until its booking is stored.
 pub(crate) struct Admitted<'a> {
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) chosen: Chosen,
     pub(crate) reservation: Reservation,
     price_json: String,
     model: ModelInfo,
@@ -52,6 +52,8 @@ enum Admit<'a> {
 /// Where the last try of a question went, and how it ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Lane<'a> {
+    /// The model, if it is one of the run's.
+    pub(crate) model: Option<usize>,
     pub(crate) provider: &'a str,
     /// Class of its failure.
     pub(crate) failure: Option<&'a str>,
@@ -85,7 +87,7 @@ impl<L: Llm + Sync> Engine<L> {
         attempts: &[Attempt],
         told: &Told,
     ) -> Result<Opening, AgentError> {
-        let chosen = match self.models.choose(ask.seq, ask.mode, 0) {
+        let chosen = match self.models.choose(ask.seq, ask.mode, &[]) {
             Choice::Model(chosen) => chosen,
             Choice::Wait { until_ms } => return Ok(Opening::Wait { until_ms }),
             Choice::GivenUp { class, message } => {
@@ -110,7 +112,7 @@ impl<L: Llm + Sync> Engine<L> {
             .store
             .open_attempt(run, &task.hash, ask, &prompt, admitted.reservation, target)
             .await?;
-        self.here.note_reserved(&opened.call.id, admitted.permit);
+        self.here.note_reserved(&opened.call.id, admitted.chosen);
         let positions: Vec<_> = hints.iter().map(|hint| hint.position).collect();
         self.note_shown(run, &task.hash, ask.seq, &positions).await?;
         Ok(Opening::To(Box::new(opened)))
@@ -148,12 +150,12 @@ impl<L: Llm + Sync> Engine<L> {
         Ok(Opening::To(Box::new(self.store.attempt(&opened.id).await?)))
     }
 
-    /// Waits until an attempt's question may be put to a model again, `skipped` of which are passed
-    /// over, after what became of it on `lane`; `released` is given back.
+    /// Waits until an attempt's question may be put to a model again, after what became of it on
+    /// `lane` and to none of those that `refused` it; `released` is given back.
     pub(crate) async fn admit_again(
         &self,
         attempt: &AttemptRow,
-        skipped: usize,
+        refused: &[usize],
         lane: Lane<'_>,
         released: Reservation,
     ) -> Result<Result<Admitted<'_>, RunEnd>, AgentError> {
@@ -162,7 +164,7 @@ impl<L: Llm + Sync> Engine<L> {
         let wish = Wish { run, mode, prompt, lane: Some(lane), released };
         loop {
             let call_ended = self.here.call_ended();
-            let wait = match self.models.choose(seq, mode, skipped) {
+            let wait = match self.models.choose(seq, mode, refused) {
                 Choice::Model(chosen) => match self.admit(chosen, &wish).await? {
                     Admit::Fits(admitted) => return Ok(Ok(admitted)),
                     Admit::Wait { until_ms } => until_ms,
@@ -186,10 +188,10 @@ impl<L: Llm + Sync> Engine<L> {
     async fn admit(&self, chosen: Chosen, wish: &Wish<'_>) -> Result<Admit<'_>, AgentError> {
         let turn = self.here.booking_turn().await;
         let model = match wish.lane {
-            Some(Lane { provider, failure }) => {
-                self.models.llm(chosen.index).describe_after(provider, failure)
+            Some(Lane { model: Some(index), provider, failure }) if index == chosen.index => {
+                self.models.llm(index).describe_after(provider, failure)
             }
-            None => self.models.info(chosen.index).clone(),
+            Some(_) | None => self.models.info(chosen.index).clone(),
         };
         // Without a cap nothing is counted: a run of many thousand calls need not sum them up.
         let capped = self.budget.tokens_max.is_some() || self.budget.nusd_max.is_some();
@@ -209,7 +211,7 @@ impl<L: Llm + Sync> Engine<L> {
         let budget = self.budget_now(wish.run).await?;
         match budget.admission(&spent, &call, self.here.calls_open()) {
             Admission::Fits(worst) => Ok(Admit::Fits(Admitted {
-                permit: chosen.permit,
+                chosen,
                 reservation: Reservation { tokens: worst.tokens, nusd: worst.nusd },
                 price_json: serde_json::to_string(&model.price).unwrap_or_default(),
                 model,

@@ -6,7 +6,7 @@
 use pipeline::attempt::Attempt;
 use pipeline::next_step::{Ask, SearchEnd};
 use pipeline::schedule::{Phase, Search, Turn, next_turn, standing};
-use pipeline::tell::Told;
+use pipeline::tell::{Leave, Told};
 
 use crate::engine::Operator;
 use crate::told;
@@ -44,6 +44,14 @@ impl Board {
             searches.push(Search { limits, weight, ..known.search(operator) });
         }
         next_turn(attempts_max, &searches)
+    }
+
+    /// True where a task is paused whose search is not at its end.
+    pub(crate) fn some_wait(&self, operators: &[Operator], told: &Told) -> bool {
+        self.searches.iter().zip(operators).any(|(known, operator)| {
+            let is_paused = told.leave(&operator.task.hash) == Leave::Paused;
+            is_paused && !matches!(standing(&known.search(operator)).phase, Phase::Ended(_))
+        })
     }
 
     /// How many attempts are closed.
@@ -84,6 +92,10 @@ impl Board {
     /// The end of a task's search, the first time that it is known.
     pub(crate) fn new_end(&mut self, task: usize, operator: &Operator) -> Option<SearchEnd> {
         let known = &mut self.searches[task];
+        // What is under way may still change it.
+        if !known.in_flight.is_empty() {
+            return None;
+        }
         match standing(&known.search(operator)).phase {
             Phase::Ended(end) if !std::mem::replace(&mut known.is_told, true) => Some(end),
             Phase::Ended(_) | Phase::Start | Phase::Search | Phase::Full => None,

@@ -9,12 +9,14 @@ use std::time::Duration;
 use llm::{
     Charge, ErrorClass, Llm, LlmError, ModelInfo, Reply, Request, Ticket, submit_within, wait_for,
 };
+use pipeline::attempt::State;
 use pipeline::breaker::wait_before_retry_ms;
 use pipeline::next_step::SearchEnd;
 use pipeline::notice::Notice;
 use pipeline::transcript::Usage;
 use store::{
-    AttemptRow, Boundary, CallFailure, CallState, NotedModel, Reservation, RunId, SettledReply,
+    AttemptRow, Boundary, CallFailure, CallRow, CallState, NotedModel, Reservation, RunId,
+    SettledReply,
 };
 
 use crate::advance::Advanced;
@@ -33,11 +35,10 @@ impl<L: Llm + Sync> Engine<L> {
     /// Stores that the question may leave this program, then submits it.
     pub(crate) async fn send(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
         if attempt.call.state != CallState::Reserved {
-            return self.reopen(&attempt, 0).await;
+            return self.reopen(&attempt).await;
         }
         // What another process reserved was reserved under its caps, its prices and its models.
-        let index = self.models.of_call(&attempt.call, self.store.scrubber());
-        let Some(index) = index.filter(|_| self.here.has_reserved(&attempt.call.id)) else {
+        let Some(index) = self.here.reserved_for(&attempt.call.id) else {
             return self.renew(&attempt).await;
         };
         self.store.mark_sent(&attempt.id).await?;
@@ -73,10 +74,7 @@ impl<L: Llm + Sync> Engine<L> {
 
     /// Waits for the reply to a question that was sent, here or by a process that died.
     pub(crate) async fn receive(&self, attempt: AttemptRow) -> Result<Advanced, AgentError> {
-        let ours = self.here.has_sent(&attempt.call.id);
-        let known = |index: &usize| ours || self.info(&attempt, *index).idempotent;
-        let Some(index) = self.models.of_call(&attempt.call, self.store.scrubber()).filter(known)
-        else {
+        let Some(index) = self.waited_for(&attempt) else {
             let why = "the process that sent it ended before the reply was stored";
             self.store.mark_lost(&attempt.id, ABANDONED, why).await?;
             self.here.note_ended(&attempt.call.id);
@@ -96,6 +94,26 @@ impl<L: Llm + Sync> Engine<L> {
         match received {
             Ok(reply) => self.settle(&attempt, index, reply).await,
             Err(error) => self.failed_call(&attempt, index, &error).await,
+        }
+    }
+
+    /// The model that a reply is waited for from: of a call that this process sent, or of one whose
+    /// ticket means something to a model of the run.
+    fn waited_for(&self, attempt: &AttemptRow) -> Option<usize> {
+        let call = &attempt.call;
+        if self.here.has_sent(&call.id) {
+            return self.here.model_of(&call.id);
+        }
+        let known = |index: &usize| self.info(attempt, *index).idempotent;
+        self.models.of_call(call, self.store.scrubber()).filter(known)
+    }
+
+    /// Counts a call of another process that is waited for among those that are open.
+    pub(crate) fn note_found(&self, attempt: &AttemptRow) {
+        if attempt.state == State::Sent
+            && let Some(index) = self.waited_for(attempt)
+        {
+            self.here.note_found(&attempt.call.id, index);
         }
     }
 
@@ -182,12 +200,11 @@ impl<L: Llm + Sync> Engine<L> {
         let next = self.next_try(attempt, index, error, &message).await;
         self.here.note_ended(&attempt.call.id);
         match next? {
-            Try::Other => self.reopen(attempt, 1).await,
             Try::None => Ok(Advanced::Parked {
                 end: SearchEnd::Refused,
                 why: format!("{}: {message}", class.name()),
             }),
-            Try::After(0) => self.reopen(attempt, 0).await,
+            Try::After(0) => self.reopen(attempt).await,
             Try::After(wait_ms) => {
                 let task = &self.operator(attempt)?.task.spec.name;
                 let seq = attempt.ask.seq;
@@ -198,7 +215,7 @@ impl<L: Llm + Sync> Engine<L> {
                         return Ok(Advanced::Stopped(RunEnd::Interrupted));
                     }
                 }
-                self.reopen(attempt, 0).await
+                self.reopen(attempt).await
             }
         }
     }
@@ -212,17 +229,22 @@ impl<L: Llm + Sync> Engine<L> {
         message: &str,
     ) -> Result<Try, AgentError> {
         let tries = attempt.call.try_index.saturating_add(1);
-        if error.class() == ErrorClass::Refused {
-            let all_refused = tries as usize >= self.models.count();
-            return Ok(if all_refused { Try::None } else { Try::Other });
+        let (class, tried) = (error.class(), self.here.tries(&attempt.call.id));
+        if class == ErrorClass::Refused {
+            self.models.withdrawn(index, tried);
+            let refused = self.refused(attempt).await?.len();
+            let all_refused = refused >= self.models.count_for(attempt.ask.mode);
+            return Ok(if all_refused { Try::None } else { Try::After(0) });
         }
-        // Another lane of the same model goes on with it.
+        // Another lane of the same model goes on with it, or it never reached the model.
         let provider = &attempt.call.provider;
-        let next = self.models.llm(index).describe_after(provider, Some(error.class().name()));
-        if next.provider != self.info(attempt, index).provider {
+        let next = self.models.llm(index).describe_after(provider, Some(class.name()));
+        let unknown = class == ErrorClass::UnknownTicket && error.charge() == Charge::Nothing;
+        if unknown || next.provider != self.info(attempt, index).provider {
+            self.models.withdrawn(index, tried);
             return Ok(Try::After(0));
         }
-        if let Some(opened) = self.models.failed(index, error) {
+        if let Some(opened) = self.models.failed(index, error, tried) {
             let why = (error.class().name(), message);
             self.rests(&attempt.run_id, index, why, opened.wait_ms).await?;
             // Another model may answer at once, and where there is none the run ends.
@@ -235,6 +257,22 @@ impl<L: Llm + Sync> Engine<L> {
         // The model is not asked sooner than it wants; another one may be.
         let wanted_ms = error.wanted_wait_ms().filter(|_| self.models.count() == 1);
         Ok(Try::After(own_ms.max(wanted_ms.unwrap_or(0))))
+    }
+
+    /// The models that have refused an attempt's question.
+    async fn refused(&self, attempt: &AttemptRow) -> Result<Vec<usize>, AgentError> {
+        let (run, task, seq) = (&attempt.run_id, &attempt.task_hash, attempt.ask.seq);
+        let calls = self.store.attempt_detail(run, task, seq).await?.calls;
+        let is_refusal = |call: &&CallRow| {
+            call.error.as_ref().is_some_and(|(class, _)| class == ErrorClass::Refused.name())
+        };
+        let scrubber = self.store.scrubber();
+        let refused = calls.iter().filter(is_refusal);
+        let mut refused: Vec<_> =
+            refused.filter_map(|call| self.models.of_call(call, scrubber)).collect();
+        refused.sort_unstable();
+        refused.dedup();
+        Ok(refused)
     }
 
     /// What answers the attempt's newest call, on the lane that it was reserved for.
@@ -263,33 +301,40 @@ impl<L: Llm + Sync> Engine<L> {
         Ok(self.store.fail_call(&attempt.id, CallFailure { class, message, paid }).await?)
     }
 
-    /// Reserves the next try, with a model further on where `skipped` are passed over.
-    async fn reopen(&self, attempt: &AttemptRow, skipped: usize) -> Result<Advanced, AgentError> {
+    /// Reserves the next try, with a model that has not refused the question.
+    async fn reopen(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
         let failed = self.store.attempt(&attempt.id).await?.call;
         let class = failed.error.as_ref().map(|(class, _)| class.as_str());
-        let lane = Lane { provider: &failed.provider, failure: class };
+        let model = self.models.of_call(&failed, self.store.scrubber());
+        let lane = Lane { model, provider: &failed.provider, failure: class };
+        // A person may have mended what all refused.
+        let mut refused = self.refused(attempt).await?;
+        if refused.len() >= self.models.count_for(attempt.ask.mode) {
+            refused.clear();
+        }
         let none = Reservation::default();
-        let admitted = match self.admit_again(attempt, skipped, lane, none).await? {
+        let admitted = match self.admit_again(attempt, &refused, lane, none).await? {
             Ok(admitted) => admitted,
             Err(end) => return Ok(Advanced::Stopped(end)),
         };
         let (reservation, target) = (admitted.reservation, admitted.target());
         let attempt = self.store.reopen_call(&attempt.id, reservation, target).await?;
-        self.here.note_reserved(&attempt.call.id, admitted.permit);
+        self.here.note_reserved(&attempt.call.id, admitted.chosen);
         Ok(Advanced::To(Box::new(attempt)))
     }
 
     /// Reserves a call of another process anew, under what holds now.
     async fn renew(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
-        let lane = Lane { provider: &attempt.call.provider, failure: None };
+        let model = self.models.of_call(&attempt.call, self.store.scrubber());
+        let lane = Lane { model, provider: &attempt.call.provider, failure: None };
         let released = attempt.call.reservation;
-        let admitted = match self.admit_again(attempt, 0, lane, released).await? {
+        let admitted = match self.admit_again(attempt, &[], lane, released).await? {
             Ok(admitted) => admitted,
             Err(end) => return Ok(Advanced::Stopped(end)),
         };
         let (reservation, target) = (admitted.reservation, admitted.target());
         let attempt = self.store.renew_call(&attempt.id, reservation, target).await?;
-        self.here.note_reserved(&attempt.call.id, admitted.permit);
+        self.here.note_reserved(&attempt.call.id, admitted.chosen);
         Ok(Advanced::To(Box::new(attempt)))
     }
 }
@@ -298,8 +343,7 @@ impl<L: Llm + Sync> Engine<L> {
 enum Try {
     /// The same question, after so many milliseconds.
     After(u64),
-    /// The same question, to the next model.
-    Other,
+    /// Every model refuses it.
     None,
 }
 

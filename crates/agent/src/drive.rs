@@ -113,7 +113,10 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             closed.push(self.store.closed_attempts(run, &operator.task.hash).await?);
         }
         let mut board = Board::new(closed);
-        for attempt in self.store.attempts_in_hand(run).await? {
+        let in_hand = self.store.attempts_in_hand(run).await?;
+        // What is still to be answered holds money before anything new is asked.
+        in_hand.iter().for_each(|attempt| self.note_found(attempt));
+        for attempt in in_hand {
             self.carry_on(&mut board, hand, attempt)?;
         }
         Ok(board)
@@ -140,7 +143,8 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         self.note_caps(run, &budget, board.made()).await?;
         match board.turn(budget.attempts_max, &self.operators, &told) {
             Turn::Stop(_)
-                if self.some_wait(&told) && board.made() < budget.attempts_max as usize =>
+                if board.some_wait(&self.operators, &told)
+                    && board.made() < budget.attempts_max as usize =>
             {
                 Ok(self.next_look())
             }

@@ -12,6 +12,8 @@ use store::CallId;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
+use crate::models::Chosen;
+
 /// State of one process; it begins empty.
 #[derive(Debug, Default)]
 pub struct Here {
@@ -23,9 +25,8 @@ pub struct Here {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Calls that were reserved under the settings of this process and have not ended, each with
-    /// its right to be open.
-    open: HashMap<CallId, OwnedSemaphorePermit>,
+    /// Calls that this process reserved, or waits for, and that have not ended.
+    open: HashMap<CallId, Open>,
     /// Those that this process submitted: those of a dead one are lost where nobody can tell.
     sent: HashSet<CallId>,
     completions: Completions,
@@ -35,13 +36,44 @@ struct State {
     parked: Vec<(String, String)>,
 }
 
+/// A call that may still be answered.
+#[derive(Debug)]
+struct Open {
+    /// Its model among the run's.
+    index: usize,
+    /// Its right to be open; another process gave it none.
+    permit: Option<OwnedSemaphorePermit>,
+    /// It tries whether the model is back.
+    tries: bool,
+}
+
 impl Here {
-    pub(crate) fn note_reserved(&self, call: &CallId, permit: OwnedSemaphorePermit) {
-        self.state().open.insert(call.clone(), permit);
+    /// A call was reserved for the model that was chosen.
+    pub(crate) fn note_reserved(&self, call: &CallId, chosen: Chosen) {
+        let Chosen { index, permit, tries } = chosen;
+        let open = Open { index, permit: Some(permit), tries };
+        self.state().open.insert(call.clone(), open);
     }
 
-    pub(crate) fn has_reserved(&self, call: &CallId) -> bool {
-        self.state().open.contains_key(call)
+    /// A call that another process sent is waited for.
+    pub(crate) fn note_found(&self, call: &CallId, index: usize) {
+        let open = Open { index, permit: None, tries: false };
+        self.state().open.insert(call.clone(), open);
+    }
+
+    /// The model of a call that was reserved here.
+    pub(crate) fn reserved_for(&self, call: &CallId) -> Option<usize> {
+        self.state().open.get(call).filter(|open| open.permit.is_some()).map(|open| open.index)
+    }
+
+    /// The model of a call that may still be answered.
+    pub(crate) fn model_of(&self, call: &CallId) -> Option<usize> {
+        self.state().open.get(call).map(|open| open.index)
+    }
+
+    /// True where a call tries whether its model is back.
+    pub(crate) fn tries(&self, call: &CallId) -> bool {
+        self.state().open.get(call).is_some_and(|open| open.tries)
     }
 
     pub(crate) fn note_sent(&self, call: &CallId) {

@@ -73,6 +73,8 @@ pub(crate) enum Choice {
 pub(crate) struct Chosen {
     pub(crate) index: usize,
     pub(crate) permit: OwnedSemaphorePermit,
+    /// It tries whether the model is back.
+    pub(crate) tries: bool,
 }
 
 /// What a failure did to its model.
@@ -97,6 +99,11 @@ impl<L: Llm> Models<L> {
         self.slots.len()
     }
 
+    /// How many are for questions of this kind.
+    pub(crate) fn count_for(&self, mode: Mode) -> usize {
+        self.slots.iter().filter(|slot| slot.serves(mode)).count()
+    }
+
     pub(crate) fn llm(&self, index: usize) -> &L {
         &self.slots[index].llm
     }
@@ -115,9 +122,9 @@ impl<L: Llm> Models<L> {
         })
     }
 
-    /// The model for the attempt with this seq; `skipped` of the first are passed over. One that is
-    /// only busy is waited for, so that turns hold.
-    pub(crate) fn choose(&self, seq: u32, mode: Mode, skipped: usize) -> Choice {
+    /// The model for the attempt with this seq, none of those that refused it. One that is only busy
+    /// is waited for, so that turns hold.
+    pub(crate) fn choose(&self, seq: u32, mode: Mode, refused: &[usize]) -> Choice {
         let turn = match self.order {
             ModelOrder::Turns => (seq as usize).saturating_sub(1),
             ModelOrder::First => 0,
@@ -126,9 +133,9 @@ impl<L: Llm> Models<L> {
         let mut soonest_ms: Option<u64> = None;
         let mut somebody_tries = false;
         let mut last = None;
-        for index in (0..count).map(|offset| (turn + skipped + offset) % count) {
+        for index in (0..count).map(|offset| (turn + offset) % count) {
             let slot = &self.slots[index];
-            if !slot.serves(mode) {
+            if !slot.serves(mode) || refused.contains(&index) {
                 continue;
             }
             let mut state = slot.state();
@@ -140,8 +147,8 @@ impl<L: Llm> Models<L> {
                 }
                 Gate::Closed => match Arc::clone(&slot.calls).try_acquire_owned() {
                     Ok(permit) => {
-                        state.breaker.asked();
-                        return Choice::Model(Chosen { index, permit });
+                        let tries = state.breaker.asked(now_ms);
+                        return Choice::Model(Chosen { index, permit, tries });
                     }
                     Err(_) => return Choice::Wait { until_ms: soonest_ms },
                 },
@@ -157,7 +164,12 @@ impl<L: Llm> Models<L> {
 
     /// Gives a choice back of which nothing came.
     pub(crate) fn give_back(&self, chosen: Chosen) {
-        self.slots[chosen.index].state().breaker.withdrawn();
+        self.withdrawn(chosen.index, chosen.tries);
+    }
+
+    /// A call ended in a way that says nothing about its model; `tried` as it was chosen.
+    pub(crate) fn withdrawn(&self, index: usize, tried: bool) {
+        self.slots[index].state().breaker.withdrawn(tried);
     }
 
     /// A model has answered; true if it is asked again from now on.
@@ -165,12 +177,12 @@ impl<L: Llm> Models<L> {
         self.slots[index].state().breaker.answered()
     }
 
-    /// A call has failed.
-    pub(crate) fn failed(&self, index: usize, error: &LlmError) -> Option<Opened> {
+    /// A call has failed; `tried` as it was chosen.
+    pub(crate) fn failed(&self, index: usize, error: &LlmError, tried: bool) -> Option<Opened> {
         let now_ms = self.now_ms();
         let mut state = self.slots[index].state();
         state.last = Some((error.class().name().to_owned(), error.to_string()));
-        state.breaker.failed(failure_of(error), now_ms).then(|| Opened {
+        state.breaker.failed(failure_of(error), tried, now_ms).then(|| Opened {
             wait_ms: match state.breaker.gate(now_ms) {
                 Gate::OpenUntil(until_ms) => Some(until_ms - now_ms),
                 Gate::GivenUp => None,
@@ -245,7 +257,7 @@ mod tests {
 
     /// The index that was chosen; its call ends at once.
     fn chosen(models: &Models<ScriptedModel>, seq: u32, mode: Mode) -> Result<usize, String> {
-        match models.choose(seq, mode, 0) {
+        match models.choose(seq, mode, &[]) {
             Choice::Model(chosen) => {
                 let index = chosen.index;
                 models.give_back(chosen);
@@ -275,14 +287,14 @@ mod tests {
         assert!(!models.answered(0));
         let down = LlmError::new(ErrorClass::Unavailable, "500");
         for _ in 1..BREAKER_FAILURES {
-            assert!(models.failed(0, &down).is_none());
+            assert!(models.failed(0, &down, false).is_none());
             assert_eq!(chosen(&models, 1, Mode::First), Ok(0));
         }
-        let wait_ms = models.failed(0, &down).unwrap().wait_ms;
+        let wait_ms = models.failed(0, &down, false).unwrap().wait_ms;
         assert!(wait_ms.is_some_and(|wait_ms| wait_ms > 0), "{wait_ms:?}");
         assert_eq!(chosen(&models, 1, Mode::First), Ok(1));
         let refused = LlmError::new(ErrorClass::Auth, "401");
-        assert!(models.failed(1, &refused).unwrap().wait_ms.is_none());
+        assert!(models.failed(1, &refused, false).unwrap().wait_ms.is_none());
         assert_eq!(chosen(&models, 1, Mode::First), Err("wait, timed: true".to_owned()));
         models.give_up(0, "cap_ignored", "it answers too much");
         assert_eq!(chosen(&models, 1, Mode::First), Err("cap_ignored".to_owned()));
@@ -291,9 +303,9 @@ mod tests {
     #[test]
     fn a_busy_model_is_waited_for() {
         let models = models(2, ModelOrder::First);
-        let [one, _two] = [1, 2].map(|seq| models.choose(seq, Mode::First, 0));
+        let [one, _two] = [1, 2].map(|seq| models.choose(seq, Mode::First, &[]));
         assert_eq!(chosen(&models, 1, Mode::First), Err("wait, timed: false".to_owned()));
-        assert!(matches!(models.choose(1, Mode::First, 1), Choice::Model(it) if it.index == 1));
+        assert!(matches!(models.choose(1, Mode::First, &[0]), Choice::Model(it) if it.index == 1));
         drop(one);
         assert_eq!(chosen(&models, 1, Mode::First), Ok(0));
     }

@@ -39,11 +39,6 @@ impl<L: Llm + Sync> Engine<L> {
         told.leave_of_any(self.operators.iter().map(|operator| &operator.task.hash))
     }
 
-    /// True where a task was paused and may go on later.
-    pub(crate) fn some_wait(&self, told: &Told) -> bool {
-        self.operators.iter().any(|operator| told.leave(&operator.task.hash) == Leave::Paused)
-    }
-
     /// When to look again at what the run is told.
     pub(crate) fn next_look(&self) -> Opening {
         Opening::Wait { until_ms: Some(self.models.in_ms(TOLD_POLL_MS)) }

@@ -45,13 +45,14 @@ pub struct Breaker {
     failures: u32,
     /// Those that may have cost something.
     paid: u32,
-    /// When the first of them came.
+    /// When it opened, or the last failure before that.
     since_ms: u64,
     /// How often it opened: once and then for each call that tried in vain.
     opened: u32,
     paid_tries: u32,
     open_until_ms: u64,
-    trying: bool,
+    /// When the call went out that tries whether it is back.
+    trying_since_ms: Option<u64>,
     given_up: bool,
 }
 
@@ -64,8 +65,11 @@ impl Breaker {
             Self { open_until_ms, .. } if now_ms < *open_until_ms => {
                 Gate::OpenUntil(*open_until_ms)
             }
-            Self { opened: 0, .. } => Gate::Closed,
-            Self { trying: true, .. } => Gate::Trying,
+            Self { opened: 1.., trying_since_ms: Some(since_ms), .. }
+                if now_ms < since_ms.saturating_add(BREAKER_WAIT_MS_MAX) =>
+            {
+                Gate::Trying
+            }
             Self { .. } => Gate::Closed,
         }
     }
@@ -76,14 +80,21 @@ impl Breaker {
         self.opened > 0 || self.given_up
     }
 
-    /// A call goes out.
-    pub fn asked(&mut self) {
-        self.trying = self.opened > 0;
+    /// A call goes out; true if it is the one that tries whether the model is back. After a while
+    /// without an end another one may.
+    pub fn asked(&mut self, now_ms: u64) -> bool {
+        let tries = self.opened > 0;
+        if tries {
+            self.trying_since_ms = Some(now_ms);
+        }
+        tries
     }
 
-    /// A call was given up before anything came of it.
-    pub fn withdrawn(&mut self) {
-        self.trying = false;
+    /// A call ended in a way that says nothing about the model; `tried` as [`Breaker::asked`] said.
+    pub fn withdrawn(&mut self, tried: bool) {
+        if tried {
+            self.trying_since_ms = None;
+        }
     }
 
     /// A reply came; true if that closed the breaker. What was given up stays so.
@@ -98,9 +109,10 @@ impl Breaker {
         self.given_up = true;
     }
 
-    /// A call failed; true if that opened the breaker or ended the patience with it.
-    pub fn failed(&mut self, failure: Failure, now_ms: u64) -> bool {
-        let tried = std::mem::take(&mut self.trying);
+    /// A call failed, `tried` as [`Breaker::asked`] said; true if that opened the breaker or ended
+    /// the patience with it.
+    pub fn failed(&mut self, failure: Failure, tried: bool, now_ms: u64) -> bool {
+        self.withdrawn(tried);
         let (wanted_wait_ms, paid) = match failure {
             Failure::Lasting => {
                 self.given_up = true;
@@ -108,7 +120,7 @@ impl Breaker {
             }
             Failure::Passing { wanted_wait_ms, paid } => (wanted_wait_ms, paid),
         };
-        if self.failures == 0 {
+        if self.opened == 0 {
             self.since_ms = now_ms;
         }
         self.failures = self.failures.saturating_add(1);
@@ -178,23 +190,31 @@ mod tests {
     fn it_opens_after_failures_in_a_row_and_one_call_tries() {
         let mut breaker = proven();
         for call in 1..BREAKER_FAILURES {
-            assert!(!breaker.failed(FREE, 10), "{call}");
+            assert!(!breaker.failed(FREE, false, 10), "{call}");
         }
         assert_eq!(breaker.gate(10), Gate::Closed);
-        assert!(breaker.failed(FREE, 10));
+        assert!(breaker.failed(FREE, false, 10));
         // What was under way when it opened opens nothing again.
-        assert!(!breaker.failed(FREE, 11));
+        assert!(!breaker.failed(FREE, false, 11));
         let until_ms = 10 + BREAKER_WAIT_MS;
         assert_eq!(breaker.gate(until_ms - 1), Gate::OpenUntil(until_ms));
         assert_eq!(breaker.gate(until_ms), Gate::Closed);
-        breaker.asked();
+        assert!(breaker.asked(until_ms));
         assert_eq!(breaker.gate(until_ms), Gate::Trying);
-        assert!(breaker.failed(FREE, until_ms));
+        // An older call that fails now is not the one that tries.
+        assert!(!breaker.failed(PAID, false, until_ms));
+        assert_eq!(breaker.gate(until_ms), Gate::Trying);
+        assert!(breaker.failed(FREE, true, until_ms));
         assert_eq!(breaker.gate(until_ms), Gate::OpenUntil(until_ms + 2 * BREAKER_WAIT_MS));
-        breaker.asked();
-        breaker.withdrawn();
-        assert_eq!(breaker.gate(u64::MAX), Gate::Closed);
-        breaker.asked();
+        let now_ms = until_ms + BREAKER_WAIT_MS_MAX;
+        assert!(breaker.asked(now_ms));
+        breaker.withdrawn(false);
+        assert_eq!(breaker.gate(now_ms), Gate::Trying);
+        breaker.withdrawn(true);
+        assert_eq!(breaker.gate(now_ms), Gate::Closed);
+        assert!(breaker.asked(now_ms));
+        // A try that does not end keeps nobody out for ever.
+        assert_eq!(breaker.gate(now_ms + BREAKER_WAIT_MS_MAX), Gate::Closed);
         assert!(breaker.answered());
         assert_eq!((breaker.gate(0), breaker.is_open()), (Gate::Closed, false));
     }
@@ -204,7 +224,7 @@ mod tests {
         let mut breaker = proven();
         for _ in 0..100 {
             for _ in 1..BREAKER_FAILURES {
-                assert!(!breaker.failed(FREE, 0));
+                assert!(!breaker.failed(FREE, false, 0));
             }
             assert!(!breaker.answered());
         }
@@ -214,7 +234,7 @@ mod tests {
     fn what_a_provider_asks_for_holds_for_all() {
         let mut breaker = proven();
         let limited = Failure::Passing { wanted_wait_ms: Some(30_000), paid: false };
-        assert!(!breaker.failed(limited, 5));
+        assert!(!breaker.failed(limited, false, 5));
         assert_eq!(breaker.gate(6), Gate::OpenUntil(30_005));
         assert_eq!((breaker.gate(30_005), breaker.is_open()), (Gate::Closed, false));
     }
@@ -229,8 +249,8 @@ mod tests {
                     assert!(until_ms - now_ms <= BREAKER_WAIT_MS_MAX);
                     now_ms = until_ms;
                 }
-                breaker.asked();
-                breaker.failed(failure, now_ms);
+                let tried = breaker.asked(now_ms);
+                breaker.failed(failure, tried, now_ms);
                 calls += 1;
             }
             (now_ms, calls)
@@ -250,7 +270,7 @@ mod tests {
     #[test]
     fn calls_that_break_together_are_no_reason_to_give_up() {
         let mut breaker = proven();
-        let opened = (0..16).filter(|_| breaker.failed(PAID, 0)).count();
+        let opened = (0..16).filter(|_| breaker.failed(PAID, false, 0)).count();
         assert_eq!((opened, breaker.gate(0)), (1, Gate::OpenUntil(BREAKER_WAIT_MS)));
     }
 
@@ -268,5 +288,14 @@ mod tests {
         ] {
             assert_eq!(wait_before_retry_ms(failure, tries, jitter), wait_ms, "{failure:?}");
         }
+    }
+
+    /// A model that is hardly asked has few failures, whatever lies between them.
+    #[test]
+    fn single_failures_far_apart_are_no_outage() {
+        let mut breaker = proven();
+        assert!(!breaker.failed(FREE, false, 0));
+        assert!(!breaker.failed(FREE, false, 2 * OUTAGE_MS_MAX));
+        assert_eq!(breaker.gate(2 * OUTAGE_MS_MAX), Gate::Closed);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent::{Interrupt, RunEnd};
+use agent::{AgentError, Interrupt, RunEnd};
 use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use llm::Model;
 use pipeline::closing::search_deadline_us;
@@ -179,9 +179,11 @@ pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outco
     let end = Arc::new(engine).run(&run).await;
     drop(watch);
     interrupts.abort();
-    if measures_at_the_end(&settings) && matches!(end, Ok(RunEnd::Finished(_))) {
+    if measures_at_the_end(&settings) && ended_by_itself(&end) {
         // The search's own time may be over; a person's wish to stop counts anew.
-        let left_us = deadline_us.map(|end_us| end_us - store.now_us());
+        let told = Told::of(&store.tells(&run).await?);
+        let end_us = told.budget(settings.budget).deadline_us;
+        let left_us = end_us.map(|end_us| end_us - store.now_us());
         let pace = Pace {
             interrupt: Interrupt::patient(),
             deadline: left_us.map(|left_us| {
@@ -204,6 +206,11 @@ pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outco
     // Folds the write-ahead log into the file, so that the ledger is one file again.
     store.close().await;
     ended
+}
+
+/// Not by a person, and not because this program broke.
+fn ended_by_itself(end: &Result<RunEnd, AgentError>) -> bool {
+    matches!(end, Ok(RunEnd::Finished(_) | RunEnd::Provider { .. }))
 }
 
 /// A run that is judged here ends with a look at its best kernels, once it has ended by itself.

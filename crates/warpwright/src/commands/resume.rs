@@ -55,8 +55,9 @@ pub(crate) async fn perform(places: &Places, args: &ResumeArgs) -> anyhow::Resul
             models.join(", ")
         ));
     }
-    store.reopen_run(&run, &settings.to_json()?).await?;
+    // In this order: killed in between, the caps are only lower.
     tell::take_over(&store, &run, &told, &args.budget).await?;
+    store.reopen_run(&run, &settings.to_json()?).await?;
     detach::begun(&places.ledger, &run)?;
     let parts = Parts { store, tasks, models, judge, templates, seed, known: Vec::new() };
     drive(places, Begun { run, settings, parts, lock }).await

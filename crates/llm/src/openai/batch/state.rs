@@ -140,6 +140,7 @@ impl State {
                 continue;
             }
             self.unsure.remove(id);
+            self.queue.retain(|queued| queued.id != *id);
             let place = Place::In { batch: seen.id.clone(), line: Some(line) };
             self.places.insert(id.clone(), place);
         }
