@@ -238,10 +238,12 @@ pub(crate) fn failure_of(error: &LlmError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use llm::conformance::{ScriptedModel, Server};
     use llm::{ErrorClass, LlmError};
     use pipeline::attempt::Mode;
-    use pipeline::limits::BREAKER_FAILURES;
+    use pipeline::limits::{BREAKER_FAILURES, BREAKER_WAIT_MS};
 
     use super::{Choice, ModelOrder, ModelUse, Models};
 
@@ -308,5 +310,21 @@ mod tests {
         assert!(matches!(models.choose(1, Mode::First, &[0]), Choice::Model(it) if it.index == 1));
         drop(one);
         assert_eq!(chosen(&models, 1, Mode::First), Ok(0));
+    }
+
+    #[test]
+    fn a_try_whose_question_is_refused_keeps_nobody_else_out() {
+        let mut models = models(1, ModelOrder::First);
+        assert!(!models.answered(0));
+        let down = LlmError::new(ErrorClass::Unavailable, "500");
+        for _ in 0..BREAKER_FAILURES {
+            models.failed(0, &down, false);
+        }
+        models.begun -= Duration::from_millis(BREAKER_WAIT_MS);
+        let Choice::Model(tries) = models.choose(1, Mode::First, &[]) else { panic!("no try") };
+        assert!(tries.tries);
+        assert_eq!(chosen(&models, 2, Mode::First), Err("wait, timed: false".to_owned()));
+        models.withdrawn(0, tries.tries);
+        assert_eq!(chosen(&models, 2, Mode::First), Ok(0));
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use llm::conformance::ScriptedModel;
+use llm::conformance::{Failure, ScriptedModel};
+use llm::{ErrorClass, LlmError};
 use pipeline::budget::Budget;
 use pipeline::next_step::{SearchLimits, StopReason};
 use store::{Boundary, Store};
@@ -135,4 +136,49 @@ async fn a_cap_that_holds_few_calls_is_kept_with_many_wanted() {
     let bookings = books.bookings(&run).await.unwrap();
     assert_eq!(bookings.settled.calls, u64::from(ATTEMPTS));
     assert!(bookings.total().tokens <= tokens_max, "{bookings:?}");
+}
+
+/// A question that one model was too busy for and then refused goes to the other one; one that both
+/// refuse ends its task.
+#[tokio::test]
+async fn a_question_goes_to_the_models_that_have_not_refused_it() {
+    let failure = |try_index, class| Failure {
+        seq: 1,
+        try_index,
+        error: LlmError::new(class, "no"),
+        on_submit: true,
+    };
+    for (second_refuses, asked, end) in [
+        (false, &["one", "one", "two"][..], StopReason::AttemptsSpent),
+        (true, &["one", "one", "two"][..], StopReason::SearchesEnded),
+    ] {
+        let world = World::new().await;
+        let mut engine = engine(&world, world.store().await, true);
+        engine.operators[0].limits.attempts_max = 1;
+        let mut models = ["one", "two"].map(|name| {
+            let mut model = world.model(true);
+            model.name = name.to_owned();
+            model
+        });
+        let limited = failure(0, ErrorClass::RateLimited);
+        models[0].failures = vec![limited, failure(1, ErrorClass::Refused)];
+        if second_refuses {
+            models[1].failures = vec![failure(2, ErrorClass::Refused)];
+        }
+        let model_use = ModelUse { calls_at_once: 2, modes: Vec::new() };
+        let models = models.into_iter().map(|model| (model, model_use.clone())).collect();
+        engine.models = Models::new(models, ModelOrder::First);
+        let ended = Arc::new(engine).run(&world.run).await.unwrap();
+        let store = world.store().await;
+        let detail = store.attempt_detail(&world.run, &world.task.hash, 1).await.unwrap();
+        let names: Vec<_> = detail.calls.iter().map(|call| call.model.as_str()).collect();
+        assert_eq!(names, asked, "{second_refuses}");
+        match ended {
+            RunEnd::Finished(reason) => assert_eq!(reason, end),
+            RunEnd::Provider { class, .. } => {
+                assert_eq!((class.as_str(), second_refuses), ("refused", true))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
