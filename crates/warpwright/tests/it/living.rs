@@ -22,7 +22,7 @@ fn settings(program: &Program, more: &str) {
     std::fs::write(&script, text).unwrap();
     let text = format!(
         "default_model = 'slow'\n{more}\n[search]\nin_flight = 1\n[model.slow]\n\
-         kind = 'command'\n\
+         kind = 'command'\ncalls_at_once = 1\n\
          command = ['sh', '{}']\nprice = {{ input = 1.0, output = 10.0 }}\n\
          output_tokens_max = 4000\n",
         script.display()

@@ -243,7 +243,8 @@ fn status_says_which_task_asks_next_and_why() {
     let program = Program::new();
     let answer = |_: &Asked| Play::stream(&[NO_FENCE], Some(Usage::of(10, 10)));
     let server = HttpScript::respond(answer).unwrap();
-    write_settings(&program, &[section("served", &server, "")]);
+    // What is expected to gain most goes first where not all can go at once.
+    write_settings(&program, &[section("served", &server, "calls_at_once = 1")]);
     let run = write_run(&program, 2, "[search]\nplateau = 0\n[budget]\nattempts = 11");
     let text = std::fs::read_to_string(&run).unwrap();
     std::fs::write(&run, text.replace("\"task_1\"", "\"task_1\"\nweight = 9.0")).unwrap();
