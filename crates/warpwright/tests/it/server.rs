@@ -180,37 +180,42 @@ fn what_another_try_cannot_mend_ends_the_run_in_words_and_resumable() {
     }
 }
 
+/// Whether each answer is as long as it may be, so that the worst case happens every time, or short.
 #[test]
 fn a_dollar_limit_is_never_crossed_and_can_be_raised() {
-    let program = Program::new();
-    // Each answer is as long as it may be: the worst case happens every time.
-    let server = HttpScript::respond(|asked: &Asked| {
-        let cap = asked.json()["max_completion_tokens"].as_u64().unwrap();
-        Play::stream(&[NO_FENCE], Some(Usage::of(2_000, cap)))
-    });
-    let server = server.unwrap();
-    settings(&program, &server, "");
-    let ended = call(&program, &["run", "vector_add", "--attempts", "50", "--dollars", "0.31"]);
-    assert_eq!(ended.code, Some(5), "{} {}", ended.stdout, ended.stderr);
-    assert!(ended.stdout.contains("the dollar limit leaves no room"), "{}", ended.stdout);
-    let charged = || -> i64 {
-        let caps = server.asked();
-        let caps = caps.iter().map(|it| it.json()["max_completion_tokens"].as_i64().unwrap());
-        caps.map(|cap| 2_000 * 1_000 + cap * 10_000).sum()
-    };
-    let settled = || status(&program)["settled_nusd"].as_i64().unwrap();
-    assert_eq!(settled(), charged());
-    assert!(charged() <= 310_000_000, "{}", charged());
-    // Near the limit the answers get shorter, so that little is left over.
-    let last = server.asked().last().unwrap().json()["max_completion_tokens"].as_u64().unwrap();
-    assert!((4_000..5_000).contains(&last), "{last}");
-    let before = server.count();
-    let resumed = call(&program, &["resume", "--dollars", "0.42"]);
-    assert_eq!(resumed.code, Some(5), "{} {}", resumed.stdout, resumed.stderr);
-    assert!(server.count() > before && charged() <= 420_000_000, "{}", charged());
-    assert_eq!(settled(), charged());
-    let status = program.call(&["status", "@last"]).stdout;
-    assert!(status.contains(" of 0.4200 dollars"), "{status}");
+    for (longest, last) in [(u64::MAX, 5_000..5_001), (500, 4_000..5_000)] {
+        let program = Program::new();
+        let cap = |asked: &Asked| asked.json()["max_completion_tokens"].as_u64().unwrap();
+        let server = HttpScript::respond(move |asked: &Asked| {
+            let usage = Usage::of(2_000, cap(asked).min(longest));
+            Play::stream(&[NO_FENCE], Some(usage))
+        });
+        let server = server.unwrap();
+        settings(&program, &server, "");
+        let run = ["run", "vector_add", "--attempts", "99", "--plateau", "0", "--dollars", "0.31"];
+        let ended = call(&program, &run);
+        assert_eq!(ended.code, Some(5), "{} {}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains("the dollar limit leaves no room"), "{}", ended.stdout);
+        let charged = || -> i64 {
+            let tokens =
+                server.asked().iter().map(cap).map(|it| it.min(longest)).collect::<Vec<_>>();
+            tokens.into_iter().map(|tokens| 2_000 * 1_000 + tokens as i64 * 10_000).sum()
+        };
+        let settled = || status(&program)["settled_nusd"].as_i64().unwrap();
+        assert_eq!(settled(), charged());
+        assert!(charged() <= 310_000_000, "{}", charged());
+        // Near the limit less is allowed, so that little is left over, unless it would cut what
+        // answers need.
+        let found = cap(server.asked().last().unwrap());
+        assert!(last.contains(&found), "{longest}: {found}");
+        let before = server.count();
+        let resumed = call(&program, &["resume", "--dollars", "0.42"]);
+        assert_eq!(resumed.code, Some(5), "{} {}", resumed.stdout, resumed.stderr);
+        assert!(server.count() > before && charged() <= 420_000_000, "{}", charged());
+        assert_eq!(settled(), charged());
+        let status = program.call(&["status", "@last"]).stdout;
+        assert!(status.contains(" of 0.4200 dollars"), "{status}");
+    }
 }
 
 #[test]
