@@ -3,7 +3,8 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use llm::conformance::{Asked, HttpScript, Play};
 use pipeline::transcript::Usage;
@@ -77,13 +78,20 @@ struct Far {
     /// Answers that it charges for, whether they arrive or not.
     charged: AtomicU64,
     tokens: AtomicU64,
+    /// When nothing works any more, and for how long.
+    outage: OnceLock<Instant>,
 }
+
+/// The question from which on nothing works, and for how long.
+const OUTAGE_FROM: u64 = 60;
+const OUTAGE: Duration = Duration::from_secs(8);
 
 /// One of the ways in which a night goes wrong: of a hundred questions ten are limited, five meet
 /// a broken server, two are answered into silence and one with garbage; for a while nothing works.
-fn night(far: &Far, outage: std::ops::Range<u64>) -> Play {
+fn night(far: &Far) -> Play {
     let number = far.asked.fetch_add(1, Ordering::SeqCst);
-    if outage.contains(&number) {
+    let is_out = |begun: &Instant| begun.elapsed() < OUTAGE;
+    if number >= OUTAGE_FROM && is_out(far.outage.get_or_init(Instant::now)) {
         return Play::response(503, &[], "{}");
     }
     // A permutation of 0..100, so that each hundred has its share in an odd order.
@@ -112,7 +120,7 @@ fn a_night_of_faults_ends_with_every_attempt_and_equal_books() {
     let [tasks, attempts] = size();
     let far = Arc::new(Far::default());
     let seen = Arc::clone(&far);
-    let server = HttpScript::respond(move |_| night(&seen, 60..90)).unwrap();
+    let server = HttpScript::respond(move |_| night(&seen)).unwrap();
     write_settings(&program, &[section("served", &server, "output_tokens_max = 5000")]);
     let run = write_run(&program, tasks, "[search]\nplateau = 0");
     let total = (tasks * attempts).to_string();
