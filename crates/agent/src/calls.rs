@@ -13,7 +13,6 @@ use pipeline::attempt::State;
 use pipeline::breaker::wait_before_retry_ms;
 use pipeline::next_step::SearchEnd;
 use pipeline::notice::Notice;
-use pipeline::transcript::Usage;
 use store::{
     AttemptRow, Boundary, CallFailure, CallRow, CallState, NotedModel, Reservation, RunId,
     SettledReply,
@@ -21,6 +20,7 @@ use store::{
 
 use crate::advance::Advanced;
 use crate::asking::Lane;
+use crate::bounds::{broken_bound, output_tokens_max, settled};
 use crate::engine::{Engine, Progress, RunEnd};
 use crate::error::AgentError;
 use crate::limits::{DEADLINE_GRACE_MS, SUBMIT_DEADLINE_MS};
@@ -355,49 +355,4 @@ fn noted(info: &ModelInfo) -> NotedModel<'_> {
 /// How long an answer is waited for: the model ends a call by itself at its deadline.
 fn waited_ms(model: &ModelInfo) -> Option<u64> {
     model.deadline_ms.map(|deadline_ms| deadline_ms.saturating_add(DEADLINE_GRACE_MS))
-}
-
-/// How a call cost more than could be reserved for it, in words.
-fn broken_bound(
-    attempt: &AttemptRow,
-    usage: Option<Usage>,
-    cost_nusd: Option<i64>,
-) -> Option<String> {
-    let (allowed, reserved) = (output_tokens_max(attempt), attempt.call.reservation);
-    if let Some(usage) = usage.filter(|usage| !usage.estimated) {
-        let answered = usage.output_tokens;
-        if answered > allowed {
-            return Some(format!("it answered {answered} tokens where {allowed} were allowed"));
-        }
-        let counted = usage.input_tokens.saturating_add(answered);
-        if counted > reserved.tokens {
-            let bound = reserved.tokens;
-            return Some(format!("it counted {counted} tokens where {bound} are the most"));
-        }
-    }
-    let (cost_nusd, reserved_nusd) = (cost_nusd?, reserved.nusd);
-    (cost_nusd > reserved_nusd).then(|| {
-        format!("it charged {cost_nusd} nano-dollars where its price allows {reserved_nusd}")
-    })
-}
-
-/// The output limit that was reserved: what is left of the reservation beside the prompt.
-fn output_tokens_max(attempt: &AttemptRow) -> u64 {
-    attempt.call.reservation.tokens.saturating_sub(attempt.prompt.input_tokens_bound())
-}
-
-/// A reply as it is booked: one that nobody counted costs what was reserved for it.
-fn settled(reply: Reply, reserved: Reservation) -> SettledReply {
-    let uncounted = reply.usage.is_none().then_some(reserved.nusd);
-    SettledReply {
-        text: reply.text,
-        usage: reply.usage,
-        finish_reason: reply.finish_reason,
-        model: reply.model,
-        latency_ms: reply.latency_ms,
-        cost_nusd: reply.cost_nusd.or(uncounted),
-        drift: reply.drift,
-        reasoning: reply.reasoning,
-        http_log: reply.http_log,
-    }
 }

@@ -9,6 +9,7 @@
 mod advance;
 mod asking;
 mod board;
+mod bounds;
 mod calls;
 mod cards;
 mod disk;

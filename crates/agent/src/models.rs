@@ -122,8 +122,8 @@ impl<L: Llm> Models<L> {
         })
     }
 
-    /// The model for the attempt with this seq, none of those that refused it. One that is only busy
-    /// is waited for, so that turns hold.
+    /// The model for the attempt with this seq, none of those that refused it. One that is only
+    /// busy is waited for, so that turns hold.
     pub(crate) fn choose(&self, seq: u32, mode: Mode, refused: &[usize]) -> Choice {
         let turn = match self.order {
             ModelOrder::Turns => (seq as usize).saturating_sub(1),

@@ -77,7 +77,7 @@ mod tests {
             assert!(found[0].message.contains(expected), "{}", found[0]);
         }
         let loop_text = format!("fn drive() {{\n{}}}", "x;\n".repeat(40));
-        let found = check(&Tree::of(&[("crates/agent/src/engine.rs", &loop_text)]));
+        let found = check(&Tree::of(&[("crates/agent/src/drive.rs", &loop_text)]));
         assert!(found[0].message.contains("function drive has 42 lines, at most 40"));
         let tree = Tree::of(&[("src/a.rs", &long_function)]);
         assert_eq!(check_file(tree.get("src/a.rs").unwrap(), &[("a.rs", "long")]), []);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_screened_function_cannot_vanish() {
-        let found = check(&Tree::of(&[("crates/agent/src/engine.rs", "fn loop_on() {}\n")]));
+        let found = check(&Tree::of(&[("crates/agent/src/drive.rs", "fn loop_on() {}\n")]));
         assert_eq!(found.len(), 1);
         assert!(found[0].message.contains("drive is gone"), "{}", found[0]);
     }

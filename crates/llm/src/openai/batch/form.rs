@@ -235,6 +235,16 @@ fn reply(caller: &Caller, seen: &Seen, value: &Value, answer: Answer) -> Reply {
     }
 }
 
+/// A failure of a whole batch, before anything of it was run: no request of it was refused for what
+/// it asks.
+pub(super) fn of_all(error: LlmError) -> LlmError {
+    let error = match error.class() {
+        ErrorClass::Refused => LlmError::new(ErrorClass::Unavailable, error.to_string()),
+        _ => error,
+    };
+    error.charged(Charge::Nothing)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{BATCH_REQUESTS_MAX, Seen, can_be_named, metadata};

@@ -153,7 +153,7 @@ impl Lane {
         };
         // Nothing is run before its batch has begun.
         let input = self.caller.upload(&mark, file.bytes).await;
-        let input = input.map_err(of_all)?;
+        let input = input.map_err(form::of_all)?;
         let error = match self.caller.begin_batch(&input, &metadata).await {
             Ok(seen) => return Ok(seen),
             Err(error) => error,
@@ -166,7 +166,7 @@ impl Lane {
             ErrorClass::Drift | ErrorClass::UnknownTicket | ErrorClass::LocalFile => false,
         };
         if !may_have_begun {
-            return Err(of_all(error));
+            return Err(form::of_all(error));
         }
         self.begun_all_the_same(&mark, error).await
     }
@@ -376,16 +376,6 @@ fn made_ms(id: &str) -> Option<u64> {
         return None;
     }
     u64::from_str_radix(&format!("{}{}", id.get(..8)?, id.get(9..13)?), 16).ok()
-}
-
-/// A failure of a whole batch, before anything of it was run: no request of it was refused for what
-/// it asks.
-fn of_all(error: LlmError) -> LlmError {
-    let error = match error.class() {
-        ErrorClass::Refused => LlmError::new(ErrorClass::Unavailable, error.to_string()),
-        _ => error,
-    };
-    error.charged(Charge::Nothing)
 }
 
 #[cfg(test)]
