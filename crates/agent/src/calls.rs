@@ -15,7 +15,6 @@ use pipeline::next_step::SearchEnd;
 use pipeline::notice::Notice;
 use store::{
     AttemptRow, Boundary, CallFailure, CallRow, CallState, NotedModel, Reservation, RunId,
-    SettledReply,
 };
 
 use crate::advance::Advanced;

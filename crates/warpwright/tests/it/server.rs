@@ -180,7 +180,7 @@ fn what_another_try_cannot_mend_ends_the_run_in_words_and_resumable() {
     }
 }
 
-/// Whether each answer is as long as it may be, so that the worst case happens every time, or short.
+/// Whether each answer is as long as it may be, so that it costs its worst case, or is short.
 #[test]
 fn a_dollar_limit_is_never_crossed_and_can_be_raised() {
     for (longest, last) in [(u64::MAX, 5_000..5_001), (500, 4_000..5_000)] {
