@@ -201,11 +201,12 @@ pub(crate) fn read_told(
     if told.len() > TOLD_BYTES_MAX {
         return Err(failed(format!("it has over {TOLD_BYTES_MAX} bytes")));
     }
-    if pipe.is_some() || told.is_empty() {
-        return Ok(None);
-    }
-    let told: Result<Told, String> =
-        serde_json::from_slice(told).map_err(|error| failed(error.to_string()))?;
+    // Its end is told by its form: children that are started meanwhile may hold the pipe open.
+    let told: Result<Told, String> = match serde_json::from_slice(told) {
+        Err(error) if error.is_eof() && (pipe.is_some() || told.is_empty()) => return Ok(None),
+        parsed => parsed.map_err(|error| failed(error.to_string()))?,
+    };
+    *pipe = None;
     let told = told.map_err(|why| SandboxError::NotConfined { set: set.name.clone(), why })?;
     let (level, required) = (told.confinement.level, set.required_level);
     if level < required {
@@ -294,5 +295,19 @@ mod tests {
         for (status, report, expected) in cases {
             assert_eq!(outcome(status, report, "first\nlast words\n"), expected, "{status:?}");
         }
+    }
+    #[test]
+    fn what_a_child_told_is_whole_although_others_hold_the_pipe_open() {
+        let told = Told { confinement: Confinement::new("nothing", Vec::new()), waits: false };
+        let text = serde_json::to_vec(&Ok::<_, String>(&told)).unwrap();
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        let (mut pipe, mut heard, set) = (Some(reader), Vec::new(), ConfinementSet::of_nothing());
+        for part in text.chunks(text.len() / 2) {
+            assert!(read_told(&mut pipe, &mut heard, &set).unwrap().is_none());
+            rustix::io::write(&writer, part).unwrap();
+        }
+        let whole = read_told(&mut pipe, &mut heard, &set).unwrap().unwrap();
+        assert_eq!(whole.confinement, told.confinement);
+        assert!(pipe.is_none(), "it is not read again");
     }
 }
