@@ -19,6 +19,7 @@ mod hostile;
 mod kernels;
 mod loops;
 mod memory;
+mod night;
 mod null;
 mod page;
 mod parts;

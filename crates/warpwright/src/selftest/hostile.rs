@@ -85,7 +85,7 @@ fn one(judge: &Judge, seed: &RunSeed, hostile: &Hostile) -> anyhow::Result<Found
 }
 
 /// A normal kernel right afterwards: its verdict, and whether it is as it should be.
-fn next_one(judge: &Judge, seed: &RunSeed) -> anyhow::Result<(String, bool)> {
+pub(super) fn next_one(judge: &Judge, seed: &RunSeed) -> anyhow::Result<(String, bool)> {
     let kernels = embedded::selftest_kernels();
     let good =
         kernels.into_iter().find(|(task, name, _)| task == "reduce_sum_rows" && name == "good");

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use pipeline::transcript::Entry;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::{Bench, Found};
 use crate::limits::SELFTEST_ROWS_BYTES_MAX;
@@ -26,15 +28,13 @@ pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     bench.item("a night of hostile replies", night)
 }
 
-/// A reply for an attempt: task, number of the attempt, text.
-type Reply = (String, u32, String);
-
 fn all_tasks(bench: &Bench<'_>) -> anyhow::Result<Found> {
     let number = |name: &str| if name == "good" { 2 } else { 1 };
     let kernels = embedded::selftest_kernels().into_iter();
-    let replies: Vec<Reply> =
-        kernels.map(|(task, name, reply)| (task, number(&name), reply)).collect();
-    let ran = Ran::of(bench, "all", &replies)?;
+    let replies: Vec<Entry> = kernels
+        .map(|(task, name, reply)| wiring::person_entry(&task, number(&name), reply))
+        .collect();
+    let ran = Ran::of(bench, "all", replies.len(), &replies)?;
     let tasks = ran.report.get("tasks").and_then(Value::as_array).cloned().unwrap_or_default();
     let best = |task: &Value| task.get("best").and_then(Value::as_u64) == Some(2);
     let all_measured = tasks.iter().all(|task| is_measured(task, 1));
@@ -50,13 +50,14 @@ fn night(bench: &Bench<'_>) -> anyhow::Result<Found> {
     let hostile = embedded::selftest_hostile();
     let text = |name: &str| hostile.iter().find(|(other, _)| other == name).map(|it| it.1.clone());
     let numbered = NIGHT.iter().zip(1..);
-    let mut replies: Vec<Reply> = numbered
-        .filter_map(|((name, _), seq)| Some((NIGHT_TASK.to_owned(), seq, text(name)?)))
+    let mut replies: Vec<Entry> = numbered
+        .filter_map(|((name, _), seq)| Some(wiring::person_entry(NIGHT_TASK, seq, text(name)?)))
         .collect();
     let kernels = embedded::selftest_kernels().into_iter();
     let good = kernels.filter(|(task, name, _)| task == NIGHT_TASK && name == "good");
-    replies.extend(good.map(|(task, _, reply)| (task, NIGHT.len() as u32 + 1, reply)));
-    let ran = Ran::of(bench, NIGHT_TASK, &replies)?;
+    let last = NIGHT.len() as u32 + 1;
+    replies.extend(good.map(|(task, _, reply)| wiring::person_entry(&task, last, reply)));
+    let ran = Ran::of(bench, NIGHT_TASK, replies.len(), &replies)?;
     let task = ran.report.pointer("/tasks/0").cloned().unwrap_or_default();
     let verdicts = verdicts(&task);
     let mut expected: Vec<&str> = NIGHT.iter().map(|(_, verdict)| *verdict).collect();
@@ -68,7 +69,7 @@ fn night(bench: &Bench<'_>) -> anyhow::Result<Found> {
         .with("seconds", format!("{:.1}", ran.seconds)))
 }
 
-fn count(tasks: &[Value], of: &dyn Fn(&Value) -> bool) -> String {
+pub(super) fn count(tasks: &[Value], of: &dyn Fn(&Value) -> bool) -> String {
     format!("{} of {}", tasks.iter().filter(|task| of(task)).count(), tasks.len())
 }
 
@@ -77,7 +78,8 @@ fn is_measured(task: &Value, attempt: usize) -> bool {
     task.pointer(&format!("/attempts/{attempt}/report/score/Measured")).is_some()
 }
 
-fn verdicts(task: &Value) -> Vec<String> {
+/// Kind and reason of each attempt, in the order of their numbers.
+pub(super) fn verdicts(task: &Value) -> Vec<String> {
     let attempts = task.get("attempts").and_then(Value::as_array).cloned().unwrap_or_default();
     let verdict = |attempt: &Value| {
         let part =
@@ -92,34 +94,52 @@ fn verdicts(task: &Value) -> Vec<String> {
 }
 
 /// A run that ended, with its report from the ledger.
-struct Ran {
-    exit: Option<i32>,
-    report: Value,
-    seconds: f64,
+pub(super) struct Ran {
+    pub(super) exit: Option<i32>,
+    pub(super) report: Value,
+    pub(super) seconds: f64,
+    /// What the run wrote on its standard output.
+    pub(super) said: String,
+    folder: TempDir,
 }
 
 impl Ran {
-    fn of(bench: &Bench<'_>, task: &str, replies: &[Reply]) -> anyhow::Result<Self> {
+    /// Runs a task, or all of them, until so many attempts are made.
+    pub(super) fn of(
+        bench: &Bench<'_>,
+        task: &str,
+        attempts: usize,
+        replies: &[Entry],
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let transcript = folder.path().join("replies.jsonl");
         std::fs::write(&transcript, transcript_of(replies)?)?;
         let model = format!("replay:{}", transcript.display());
-        let attempts = replies.len().to_string();
+        let attempts = attempts.to_string();
         let started = Instant::now();
-        let words = ["run", task, "--model", &model, "--attempts", &attempts];
-        let (exit, _) = program(bench, folder.path(), &words)?;
+        let words = ["run", task, "--model", &model, "--attempts", &attempts, "--plateau", "0"];
+        let (exit, said) = program(bench, folder.path(), &words)?;
         let seconds = started.elapsed().as_secs_f64();
-        let (_, said) = program(bench, folder.path(), &["--json", "report", "@last"])?;
-        let first = said.lines().next().unwrap_or_default();
-        Ok(Self { exit, report: serde_json::from_str(first).unwrap_or_default(), seconds })
+        let (_, report) = program(bench, folder.path(), &["--json", "report", "@last"])?;
+        let first = report.lines().next().unwrap_or_default();
+        let report = serde_json::from_str(first).unwrap_or_default();
+        Ok(Self { exit, report, seconds, said, folder })
+    }
+
+    /// What another command says of its ledger, with the exit code.
+    pub(super) fn ask(
+        &self,
+        bench: &Bench<'_>,
+        words: &[&str],
+    ) -> anyhow::Result<(Option<i32>, String)> {
+        program(bench, self.folder.path(), words)
     }
 }
 
-fn transcript_of(replies: &[Reply]) -> anyhow::Result<String> {
+fn transcript_of(replies: &[Entry]) -> anyhow::Result<String> {
     let mut lines = vec!["{\"transcript\":1}".to_owned()];
-    for (task, seq, reply) in replies {
-        let entry = wiring::person_entry(task, *seq, reply.clone());
-        lines.push(serde_json::to_string(&entry)?);
+    for entry in replies {
+        lines.push(serde_json::to_string(entry)?);
     }
     Ok(lines.join("\n") + "\n")
 }

@@ -4,7 +4,7 @@
 use super::cut_sets;
 use super::{
     Bench, baselines, calibration, catalogue, clock, confinement, cost, devices, hostile, kernels,
-    loops, memory, null, sanitizer,
+    loops, memory, night, null, sanitizer,
 };
 
 /// A part of the self-test.
@@ -84,6 +84,13 @@ pub(crate) const PARTS: &[Part] = &[
         simulated: false,
         any_card: false,
         run: loops::run,
+    },
+    Part {
+        name: "night",
+        about: "a run over all tasks with hangs, faults and failing calls: every best is measured",
+        simulated: false,
+        any_card: false,
+        run: night::run,
     },
     Part {
         name: "hostile",
