@@ -115,6 +115,8 @@ pub(crate) struct Bench<'a> {
     /// One judge and one seed for all parts, so that each reference is computed once.
     judge: Arc<Judge>,
     seed: RunSeed,
+    /// Only items whose names contain it are run.
+    pub(crate) only_items: String,
     /// Items that were left for another call.
     pub(crate) left: u32,
 }
@@ -139,6 +141,7 @@ impl<'a> Bench<'a> {
             part: "",
             judge,
             seed: wiring::fresh_seed()?,
+            only_items: String::new(),
             left: 0,
         };
         let path = bench.rows_path();
@@ -198,7 +201,7 @@ impl<'a> Bench<'a> {
         name: &str,
         run: impl FnOnce(&Self) -> anyhow::Result<Found>,
     ) -> anyhow::Result<()> {
-        if self.has(name) {
+        if self.has(name) || !self.wants(name) {
             return Ok(());
         }
         if is_late(self.deadline) {
@@ -244,7 +247,8 @@ impl<'a> Bench<'a> {
         all: &[(String, T)],
         run: impl Fn(&L, &T) -> anyhow::Result<Found> + Sync,
     ) -> anyhow::Result<()> {
-        let missing: Vec<_> = all.iter().filter(|(name, _)| !self.has(name)).collect();
+        let missing = all.iter().filter(|(name, _)| !self.has(name) && self.wants(name));
+        let missing: Vec<_> = missing.collect();
         let mut left = missing.len();
         let (missing, run, deadline) = (Mutex::new(missing.into_iter()), &run, self.deadline);
         let next = || missing.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -272,6 +276,10 @@ impl<'a> Bench<'a> {
         })?;
         self.left += u32::try_from(left).unwrap_or(u32::MAX);
         Ok(())
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        name.contains(&self.only_items)
     }
 
     fn has(&self, name: &str) -> bool {

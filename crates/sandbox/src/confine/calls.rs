@@ -143,8 +143,7 @@ pub(super) const REFUSED: &[c_long] = &[
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_vhangup,
-    // Files by handle, and special files.
-    libc::SYS_mknodat,
+    // Files by handle.
     libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
     // Another user.
@@ -178,7 +177,6 @@ pub(super) const REFUSED_OLDER: &[c_long] = &[
     libc::SYS__sysctl,
     libc::SYS_ioperm,
     libc::SYS_iopl,
-    libc::SYS_mknod,
     libc::SYS_modify_ldt,
     libc::SYS_sysfs,
     libc::SYS_uselib,
@@ -199,6 +197,12 @@ pub(super) const REFUSED_TO_ALL_BUT_WATCHERS: &[c_long] = &[
 /// Leaving the group that is killed, and calling on servers of this machine.
 pub(super) const REFUSED_TO_DRIVERS: &[c_long] =
     &[libc::SYS_connect, libc::SYS_setpgid, libc::SYS_setsid];
+
+/// Calls that make special files, with the place of the argument that says of which kind.
+#[cfg(target_arch = "x86_64")]
+pub(super) const SPECIAL_FILES: &[(c_long, u8)] = &[(libc::SYS_mknodat, 2), (libc::SYS_mknod, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) const SPECIAL_FILES: &[(c_long, u8)] = &[(libc::SYS_mknodat, 2)];
 
 /// Flags that make a new process the first of a namespace.
 pub(super) const NEW_NAMESPACES: [libc::c_int; 7] = [

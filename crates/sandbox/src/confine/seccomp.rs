@@ -11,7 +11,7 @@ use seccompiler::{
 
 use super::calls::{
     COMPUTING, COMPUTING_OLDER, NEW_NAMESPACES, REFUSED, REFUSED_OLDER,
-    REFUSED_TO_ALL_BUT_WATCHERS, REFUSED_TO_DRIVERS, TERMINAL_INPUT,
+    REFUSED_TO_ALL_BUT_WATCHERS, REFUSED_TO_DRIVERS, SPECIAL_FILES, TERMINAL_INPUT,
 };
 use super::not_available;
 use super::set::Calls;
@@ -42,6 +42,9 @@ const DESCRIPTORS: [libc::c_int; 10] = [
 const WITHOUT_CONNECTION: [u64; 2] = [libc::SOCK_DGRAM as u64, libc::SOCK_RAW as u64];
 /// The kind, without flags.
 const KIND_MASK: u64 = 0xf;
+/// What a special file is: which bits say it, and the kinds that nobody makes.
+const KIND_OF_FILE: u64 = libc::S_IFMT as u64;
+const DEVICES: [u64; 3] = [libc::S_IFCHR as u64, libc::S_IFBLK as u64, libc::S_IFSOCK as u64];
 
 /// Filters the calls of this process and of all that come from it.
 pub(super) fn filter(calls: Calls) -> LayerState {
@@ -144,15 +147,26 @@ fn refused(calls: Calls) -> Result<Rules, Error> {
         let others: Result<_, Error> = families.iter().map(family).collect();
         let mut refused = vec![SeccompRule::new(others?)?];
         for kind in WITHOUT_CONNECTION.iter().filter(|_| !starts_programs) {
-            refused.push(one(condition(1, SeccompCmpOp::MaskedEq(KIND_MASK), *kind)?)?);
+            refused.push(masked(1, KIND_MASK, *kind)?);
         }
         rules.insert(call, refused);
+    }
+    for (call, kind) in SPECIAL_FILES {
+        // Tools talk to what they start through named pipes, which are files like others.
+        let devices = DEVICES.iter().filter(|_| watches);
+        let refused: Result<_, Error> =
+            devices.map(|it| masked(*kind, KIND_OF_FILE, *it)).collect();
+        rules.insert(*call, refused?);
     }
     if !starts_programs {
         // Its end with its parent is not its own to undo.
         rules.insert(libc::SYS_prctl, vec![equals(0, libc::PR_SET_PDEATHSIG as u64)?]);
     }
     Ok(rules)
+}
+
+fn masked(argument: u8, mask: u64, value: u64) -> Result<SeccompRule, Error> {
+    one(condition(argument, SeccompCmpOp::MaskedEq(mask), value)?)
 }
 
 fn equals(argument: u8, value: u64) -> Result<SeccompRule, Error> {

@@ -110,6 +110,8 @@ impl ConfinementSet {
             set.calls = Calls::Driver;
             set.readable.extend(paths(&DRIVER));
             set.writable = paths(&DRIVER_WRITES).chain(gpu_devices()).collect();
+            // The driver tells who else uses the card only to those who see all processes.
+            set.namespaces.retain(|namespace| *namespace != Namespace::Pid);
         }
         set
     }
@@ -293,6 +295,14 @@ mod tests {
         assert_eq!((child.required_level, child.level_max()), (3, 1));
         assert!(!child.layers.contains(&Layer::Landlock));
         assert_eq!(ConfinementSet::of_nothing().layers, [Layer::Process]);
+    }
+
+    #[test]
+    fn who_asks_for_other_processes_sees_them() {
+        for (with_gpu, own) in [(true, false), (false, true)] {
+            let set = ConfinementSet::of_child(ChildKind::Candidate, with_gpu);
+            assert_eq!(set.namespaces.contains(&Namespace::Pid), own, "{with_gpu}");
+        }
     }
 
     #[test]

@@ -87,6 +87,7 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
         (0..4).try_for_each(|_| file.write_all(&[1; 1 << 20]))
     }),
     ("many_files", |_| (0..1200).try_for_each(|i| File::create(format!("f{i}")).map(drop))),
+    ("special_file", |_| special_file(libc::S_IFCHR)),
     ("other_user", |_| done(call(libc::SYS_setresuid, [0; 4]))),
     ("mount", |_| {
         let name = CString::new("tmpfs").unwrap();
@@ -117,6 +118,15 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
     ("namespace", |_| done(call(libc::SYS_unshare, [number(libc::CLONE_NEWUSER), 0, 0, 0]))),
 ];
 
+/// Makes a file of a kind in the working folder; its device is that of `/dev/full`.
+fn special_file(kind: libc::mode_t) -> io::Result<()> {
+    let name = CString::new("special").unwrap();
+    let mode = (kind | 0o600) as usize;
+    let folder = (libc::AT_FDCWD as isize).cast_unsigned();
+    done(call(libc::SYS_mknodat, [folder, name.as_ptr().addr(), mode, 0x107]))?;
+    fs::remove_file("special")
+}
+
 fn main() -> ExitCode {
     let Ok(mut inside) = Inside::begin() else { return ExitCode::from(EXIT_OUR_BUG) };
     let targets: Targets = inside.read_request().unwrap();
@@ -130,6 +140,10 @@ fn main() -> ExitCode {
             let words = [targets.shared_memory, libc::IPC_RMID, 0, 0];
             let dropped = call(libc::SYS_shmctl, words.map(number));
             inside.write_report(&dropped).unwrap()
+        }
+        "named_pipe" => {
+            let made = special_file(libc::S_IFIFO);
+            inside.write_report(&made.err().and_then(|error| error.raw_os_error())).unwrap()
         }
         "fill" => {
             // Files that are short enough each.

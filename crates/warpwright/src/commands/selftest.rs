@@ -50,6 +50,7 @@ fn run(
     deadline: Option<Instant>,
 ) -> anyhow::Result<Outcome> {
     let mut bench = Bench::open(&args.out, toolchain, sheets, deadline)?;
+    bench.only_items = args.item.clone().unwrap_or_default();
     for &part in parts {
         bench.run(part)?;
     }

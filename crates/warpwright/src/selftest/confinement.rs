@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use judge::{
-    BaselineCall, CancelFlag, ConfinementConfig, Evaluation, Judge, JudgeConfig, RunSeed, Sanitizer,
+    BaselineCall, BaselineTimes, CancelFlag, ConfinementConfig, Evaluation, Judge, JudgeConfig,
+    RunSeed, Sanitizer,
 };
 use pipeline::acceptance;
 use pipeline::baseline::BaselineId;
@@ -14,7 +15,7 @@ use pipeline::report::microseconds;
 use pipeline::timing::median;
 use sandbox::ChildKind;
 
-use super::baselines::{DEADLINE, versions};
+use super::baselines::DEADLINE;
 use super::{Bench, Found, Judged, Shipped, Status, kernels};
 use crate::embedded;
 
@@ -44,12 +45,11 @@ pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
         bench.item(&format!("GPU at level {level}"), |bench| at_level(bench, level))?;
         bench.item(&format!("another process at level {level}"), |bench| noticed(bench, level))?;
     }
-    for level in [LEVEL_MAX, 0] {
+    for level in (0..=LEVEL_MAX).rev() {
         bench.item(&format!("compute-sanitizer up to level {level}"), |it| sanitizer(it, level))?;
         bench.item(&format!("ncu up to level {level}"), |it| profiler(it, level))?;
-        bench.item(&format!("PyTorch up to level {level}"), |it| pytorch(it, level))?;
     }
-    Ok(())
+    bench.item("PyTorch up to every level", pytorch)
 }
 
 fn cost(bench: &Bench<'_>) -> anyhow::Result<Found> {
@@ -159,11 +159,11 @@ fn in_another_queue(bench: &Bench<'_>) -> anyhow::Result<Judge> {
     Ok(Judge::new(JudgeConfig { gpus: Some(gpus), ..config }))
 }
 
-fn watched(
+fn watched<T>(
     bench: &Bench<'_>,
     judge: &Judge,
-    work: impl FnOnce(&Evaluation<'_>) -> anyhow::Result<Found>,
-) -> anyhow::Result<Found> {
+    work: impl FnOnce(&Evaluation<'_>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     good_kernel()?.with_evaluation(judge, &bench.seed, work)
 }
 
@@ -181,56 +181,79 @@ fn sanitizer(bench: &Bench<'_>, level: u8) -> anyhow::Result<Found> {
         let sanitized = judge.sanitized(evaluation, Sanitizer::Memcheck, &cancel)?;
         Ok(match &sanitized.found {
             acceptance::Found::Clean => Found::new(true),
-            acceptance::Found::NotAvailable { why } => Found::not_available(why),
+            // It is there, or the row at level 0 fails too.
+            acceptance::Found::NotAvailable { why } => Found::new(false).with("why", why),
             other => Found::new(false).with("found", format!("{other:?}")),
         })
     })?;
     Ok(with_record(&judge, "compute-sanitizer", found))
 }
 
+/// The kernel's time by ncu under a level, beside that under none.
 fn profiler(bench: &Bench<'_>, level: u8) -> anyhow::Result<Found> {
-    let judge = judge_at(bench, level);
-    let found = watched(bench, &judge, |evaluation| {
-        Ok(match judge.profiled_launches(evaluation, &CancelFlag::default())? {
-            Ok((times, _)) => {
-                let time = median(times.clone()).unwrap_or(f64::NAN);
-                let launches = times.len().to_string();
-                Found::new(true).with("ncu µs", microseconds(time)).with("launches", launches)
-            }
-            Err(why) => Found { status: Status::Failed, ..Found::not_available(&why) },
-        })
-    })?;
-    Ok(with_record(&judge, "ncu", found))
-}
-
-fn pytorch(bench: &Bench<'_>, level: u8) -> anyhow::Result<Found> {
-    let judge = judge_at(bench, level);
-    let cancel = CancelFlag::default();
-    let task = crate::wiring::load_task(TASK)?.task;
-    let case = task.spec.headline().context("no headline")?;
-    let master = seed_of(&bench.seed);
-    let mut found = Found::new(true);
-    for name in ["eager-strict", "compile-strict"] {
-        let baseline = BaselineId::from_name(name).context("a name")?;
-        let call = BaselineCall {
-            task: &task,
-            case,
-            baseline: &baseline,
-            master: &master,
-            deadline: DEADLINE,
-        };
-        match judge.time_baseline(&call, &cancel)? {
-            Ok(times) => {
-                let time = format!("{} µs", microseconds(times.cold.median_ns));
-                found = found.with(name, time).with("versions", versions(&times));
-            }
-            Err(why) => {
-                found.status = Status::Failed;
-                found = found.with(name, why);
-            }
+    let judges = [judge_at(bench, level), judge_at(bench, 0)];
+    let mut times = [f64::NAN; 2];
+    for (judge, time) in judges.iter().zip(&mut times) {
+        let profiled = watched(bench, judge, |evaluation| {
+            Ok(judge.profiled_launches(evaluation, &CancelFlag::default())?)
+        })?;
+        match profiled {
+            Ok((launches, _)) => *time = median(launches).unwrap_or(f64::NAN),
+            Err(why) => return Ok(with_record(judge, "ncu", Found::new(false).with("why", why))),
         }
     }
-    Ok(with_record(&judge, "python", found))
+    Ok(with_record(&judges[0], "ncu", beside("ncu", times)))
+}
+
+/// Two times of one thing, held and not held.
+fn beside(name: &str, [held, free]: [f64; 2]) -> Found {
+    let apart = held / free - 1.0;
+    Found::new(apart.abs() <= APART_MAX)
+        .with(&format!("{name} µs"), microseconds(held))
+        .with("at level 0", microseconds(free))
+        .with("apart", format!("{:+.2} %", 100.0 * apart))
+}
+
+/// PyTorch's times with every layer, beside those without.
+fn pytorch(bench: &Bench<'_>) -> anyhow::Result<Found> {
+    let judges = [judge_at(bench, LEVEL_MAX), judge_at(bench, 0)];
+    let mut found = Found::new(true);
+    for name in ["eager-strict", "compile-strict"] {
+        let mut times = [f64::NAN; 2];
+        for (judge, time) in judges.iter().zip(&mut times) {
+            match timed_by_pytorch(bench, judge, name)? {
+                Ok(times) => *time = times.cold.median_ns,
+                Err(why) => {
+                    found.status = Status::Failed;
+                    found = found.with(name, why);
+                }
+            }
+        }
+        let compared = beside(name, times);
+        if compared.status == Status::Failed {
+            found.status = Status::Failed;
+        }
+        found.columns.extend(compared.columns);
+    }
+    Ok(with_record(&judges[0], "python", found))
+}
+
+fn timed_by_pytorch(
+    bench: &Bench<'_>,
+    judge: &Judge,
+    name: &str,
+) -> anyhow::Result<Result<BaselineTimes, String>> {
+    let task = crate::wiring::load_task(TASK)?.task;
+    let case = task.spec.headline().context("no headline")?;
+    let (baseline, master) = (BaselineId::from_name(name).context("a name")?, seed_of(&bench.seed));
+    let call = BaselineCall {
+        task: &task,
+        case,
+        baseline: &baseline,
+        master: &master,
+        deadline: DEADLINE,
+    };
+    Ok(judge.time_baseline(&call, &CancelFlag::default())?)
 }
 
 fn seed_of(seed: &RunSeed) -> pipeline::inputs::MasterSeed {
