@@ -48,6 +48,8 @@ pub struct BookedCall {
 pub struct Judged {
     pub task: Digest,
     pub seq: u32,
+    /// True for the stage beyond the search, which begins with the search's stored verdict.
+    pub promotes: bool,
     pub span: Span,
 }
 
@@ -135,14 +137,15 @@ fn judged(marks: &[Mark], seqs: &HashMap<String, (Digest, u32)>) -> Result<Vec<J
             ("built", Some(attempt)) => {
                 begun.insert(attempt, mark.created_us);
             }
-            ("judged" | "promoted", Some(attempt)) => {
+            (kind @ ("judged" | "promoted"), Some(attempt)) => {
                 let from_us = begun.insert(attempt, mark.created_us);
                 // A verdict from memory took nobody's time.
                 let Some(from_us) = from_us.filter(|_| !mark.from_cache) else { continue };
                 let unknown = || StoreError::damaged(format!("attempt {attempt} is no row"));
                 let (task, seq) = seqs.get(attempt).ok_or_else(unknown)?;
                 let span = Span { from_us: from_us.max(reopened_us), to_us: mark.created_us };
-                spans.push(Judged { task: task.clone(), seq: *seq, span });
+                let promotes = kind == "promoted";
+                spans.push(Judged { task: task.clone(), seq: *seq, promotes, span });
             }
             _ => {}
         }

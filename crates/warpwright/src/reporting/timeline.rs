@@ -67,6 +67,12 @@ pub(crate) fn timeline(
             Some(gpu) => gpu.uuid.as_str(),
             None => report.device.as_str(),
         });
+        if judged.promotes {
+            let what = "kernels held against the best, from the search's verdict to the stored \
+                        one, waits included";
+            add(2, format!("promoting on {place}"), what, judged.span);
+            continue;
+        }
         let what = "evaluations in hand, from the stored build to the stored verdict, waits \
                     included";
         add(1, format!("judging on {place}"), what, judged.span);
@@ -74,14 +80,15 @@ pub(crate) fn timeline(
             report.and_then(|report| report.gpu.as_ref()),
             report.and_then(|report| on_card(report, judged.span)),
         ) {
-            let what = "share of the time in which an evaluation held the card, by its report";
-            add(2, format!("card {}", gpu.uuid), what, span);
+            let what = "share of the time in which an evaluation of the search held the card, by \
+                        its report";
+            add(3, format!("card {}", gpu.uuid), what, span);
         }
     }
     for accepted in &chronicle.accepted {
         let what = "steps of acceptances, each from the one before; a pause between two calls of \
                     `accept` counts as a step";
-        add(3, format!("acceptances on {}", accepted.card), what, accepted.span);
+        add(4, format!("acceptances on {}", accepted.card), what, accepted.span);
     }
     let all = lanes.values().flat_map(|(_, spans)| spans.iter().copied());
     let around = Span::around(all)?;
