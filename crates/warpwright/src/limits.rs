@@ -99,3 +99,5 @@ pub(crate) const LANE_COLUMNS: usize = 120;
 pub(crate) const PAGE_ATTEMPTS_MAX: usize = 100;
 /// Kernels and plans on one page together, in bytes; those beyond are named.
 pub(crate) const PAGE_CODE_BYTES_MAX: usize = 1 << 20;
+/// Names of tasks that `status` puts into one line.
+pub(crate) const TASK_NAMES_MAX: usize = 12;

@@ -10,7 +10,7 @@ use store::{Booking, RunRow, RunState, RunSummary, Store};
 use crate::claims::words;
 use crate::cli::StatusArgs;
 use crate::commands::{tell, why};
-use crate::limits::RUNS_LISTED_MAX;
+use crate::limits::{RUNS_LISTED_MAX, TASK_NAMES_MAX};
 use crate::outcome::Outcome;
 use crate::settings::model::ModelSetting;
 use crate::settings::{Places, RunSettings};
@@ -117,11 +117,19 @@ pub(crate) fn state(store: &Store, run: &RunRow) -> &'static str {
     }
 }
 
+/// The names of the tasks, or how many there are: the lines below name each.
+fn task_names(run: &RunRow) -> String {
+    if run.tasks.len() > TASK_NAMES_MAX {
+        return format!("{} of them", run.tasks.len());
+    }
+    let names: Vec<_> = run.tasks.iter().map(|task| task.name.as_str()).collect();
+    names.join(", ")
+}
+
 fn show(store: &Store, summary: &RunSummary, told: &Told) {
     let run = &summary.run;
     terminal::line(&format!("run       {}", run.id));
-    let names: Vec<_> = run.tasks.iter().map(|task| task.name.as_str()).collect();
-    terminal::line(&format!("task      {}", names.join(", ")));
+    terminal::line(&format!("task      {}", task_names(run)));
     let reason = run.reason.as_deref().map_or_else(String::new, |reason| format!(" ({reason})"));
     let state = state(store, run);
     let hint = match (state, told.leave_of_run()) {
