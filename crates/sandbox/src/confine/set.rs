@@ -75,10 +75,25 @@ const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 /// What the linker and the C library read.
 const LINKER: [&str; 5] =
     ["/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/dev/urandom"];
-/// What a GPU driver reads besides.
-const DRIVER: [&str; 4] = ["/usr", "/opt", "/sys", "/etc/nvidia"];
-/// What it writes: at start it gives its threads names in `/proc`.
-const DRIVER_WRITES: [&str; 5] = ["/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/random"];
+/// What a GPU driver reads besides; of processes only the child itself.
+const DRIVER: [&str; 13] = [
+    "/usr",
+    "/opt",
+    "/sys",
+    "/etc/nvidia",
+    "/proc/cpuinfo",
+    "/proc/devices",
+    "/proc/driver",
+    "/proc/filesystems",
+    "/proc/meminfo",
+    "/proc/modules",
+    "/proc/self",
+    "/proc/stat",
+    "/proc/version",
+];
+/// What it writes: at start it gives its threads names.
+const DRIVER_WRITES: [&str; 5] =
+    ["/proc/self/task", "/dev/null", "/dev/zero", "/dev/full", "/dev/random"];
 /// Where its devices are.
 const DEVICES: &str = "/dev";
 const DEVICE_PREFIXES: [&str; 2] = ["nvidia", "dxg"];

@@ -48,8 +48,7 @@ const STOPS: &[(&str, &[Stop])] = &[
     ("ledger", &[(LANDLOCK, EACCES)]),
     ("home", &[(IDENTITY, EACCES), (LANDLOCK, EACCES)]),
     ("shadow", &[(IDENTITY, EACCES), (LANDLOCK, EACCES)]),
-    // The kernel lets whoever has the capabilities of root read it, whatever Landlock says.
-    ("environment", &[(IDENTITY, EACCES)]),
+    ("environment", &[(IDENTITY, EACCES), (LANDLOCK, EACCES)]),
     ("memory_file", &[(IDENTITY, EACCES), (LANDLOCK, EACCES)]),
     ("memory_call", &[(IDENTITY, EPERM), (SECCOMP, EPERM), (LANDLOCK, EPERM)]),
     ("ptrace", &[(IDENTITY, EPERM), (SECCOMP, EPERM), (LANDLOCK, EPERM)]),
@@ -72,7 +71,7 @@ const STOPS: &[(&str, &[Stop])] = &[
     // In a world of its own there is no other user.
     ("other_user", &[(IDENTITY, EPERM), (SECCOMP, EPERM), (OTHER_WORLD, EINVAL)]),
     ("mount", &[(IDENTITY, EPERM), (SECCOMP, EPERM)]),
-    ("switches", &[(IDENTITY, EACCES), (NAMESPACES, EROFS)]),
+    ("switches", &[(IDENTITY, EACCES), (LANDLOCK, EACCES), (NAMESPACES, EROFS)]),
     ("module", &[(IDENTITY, EPERM), (SECCOMP, EPERM), (NAMESPACES, EPERM)]),
     ("keys", &[(SECCOMP, EPERM)]),
     ("bpf", &[(SECCOMP, EPERM)]),
@@ -86,7 +85,6 @@ const STOPS: &[(&str, &[Stop])] = &[
 /// What stops a child without a driver besides: its filter, and a world of processes of its own.
 const STOPS_OF_COMPUTING: &[(&str, Stop)] = &[
     ("device", (LANDLOCK, EACCES)),
-    ("environment", (LANDLOCK, EACCES)),
     ("environment", (NAMESPACES, ENOENT)),
     ("memory_file", (NAMESPACES, ENOENT)),
     ("memory_call", (NAMESPACES, ESRCH)),
@@ -96,7 +94,6 @@ const STOPS_OF_COMPUTING: &[(&str, Stop)] = &[
     ("shared_memory", (SECCOMP, EPERM)),
     ("fork_bomb", (SECCOMP, EPERM)),
     ("program", (SECCOMP, EPERM)),
-    ("switches", (LANDLOCK, EACCES)),
 ];
 
 /// What there is to be reached outside.
