@@ -122,6 +122,8 @@ fn engine(store: Store, tasks: Vec<Task>, attempts: u32) -> Result<Engine<Script
         files: Arc::default(),
         limits,
         weight: 1.0,
+        goal_ns: None,
+        allotted_nusd: None,
         known: None,
     };
     // An answer without a kernel is closed without compiler or child.
@@ -143,6 +145,7 @@ fn engine(store: Store, tasks: Vec<Task>, attempts: u32) -> Result<Engine<Script
         here: Here::default(),
         in_flight: InFlight::default(),
         pools: Pools::new(2, 2, 64),
+        cards: agent::Cards::default(),
     })
 }
 

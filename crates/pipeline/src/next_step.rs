@@ -72,6 +72,10 @@ pub enum SearchEnd {
     SpeedOfLight,
     /// The model refuses this task's prompt.
     Refused,
+    /// The best kernel is as many times as fast as a person wanted it.
+    TargetReached,
+    /// A person stopped it.
+    Stopped,
 }
 
 impl SearchEnd {
@@ -83,6 +87,8 @@ impl SearchEnd {
             Self::Plateau => "its last attempts improved nothing",
             Self::SpeedOfLight => "its best kernel reaches the floor of the card",
             Self::Refused => "the model refuses its prompt",
+            Self::TargetReached => "its best kernel reaches its target",
+            Self::Stopped => "a person stopped it",
         }
     }
 }
@@ -101,6 +107,10 @@ pub enum StopReason {
     DollarsSpent,
     /// The run's time is over.
     TimeSpent,
+    /// No evaluation fits into the time on GPUs that is left.
+    GpuSecondsSpent,
+    /// A person stopped every task.
+    TasksStopped,
 }
 
 impl StopReason {
@@ -113,6 +123,8 @@ impl StopReason {
             Self::TokensSpent => "the token limit leaves no room for another call",
             Self::DollarsSpent => "the dollar limit leaves no room for another call",
             Self::TimeSpent => "the time is over",
+            Self::GpuSecondsSpent => "the limit of GPU-seconds leaves no room for another kernel",
+            Self::TasksStopped => "a person stopped every task",
         }
     }
 }

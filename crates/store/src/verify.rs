@@ -106,6 +106,17 @@ const RULES: &[Rule] = &[
               FROM approval WHERE claim_id = $1 AND position = json_extract($2, '$.position')",
     },
     Rule {
+        kind: "card_reserved",
+        key: "card",
+        row: "SELECT json_object('attempt', attempt_id, 'stage', stage, 'reserved_us', reserved_us)
+              FROM card_time WHERE id = $1",
+    },
+    Rule {
+        kind: "card_released",
+        key: "card",
+        row: "SELECT json_object('used_us', used_us) FROM card_time WHERE id = $1",
+    },
+    Rule {
         kind: "told",
         key: "run",
         row: "SELECT json_object('task', task_hash, 'said', json(said), 'teller', teller,
@@ -175,6 +186,15 @@ const COUNTS: &[(&[&str], &str)] = &[
                            ON acceptance.id = acceptance_id JOIN attempt
                            ON attempt.id = attempt_id
                            WHERE run_id = $1 AND decision IS NOT NULL",
+    ),
+    (
+        &["card_reserved"],
+        "SELECT count(*) FROM card_time JOIN attempt ON attempt.id = attempt_id WHERE run_id = $1",
+    ),
+    (
+        &["card_released"],
+        "SELECT count(*) FROM card_time JOIN attempt ON attempt.id = attempt_id
+                             WHERE run_id = $1 AND used_us IS NOT NULL",
     ),
     (&["told"], "SELECT count(*) FROM tell WHERE run_id = $1"),
     (

@@ -99,3 +99,5 @@ pub(crate) const LANE_COLUMNS: usize = 120;
 pub(crate) const PAGE_ATTEMPTS_MAX: usize = 100;
 /// Kernels and plans on one page together, in bytes; those beyond are named.
 pub(crate) const PAGE_CODE_BYTES_MAX: usize = 1 << 20;
+/// Age of a price list, in days, from which on a run warns.
+pub(crate) const PRICE_DAYS_MAX: i64 = 90;

@@ -14,8 +14,8 @@ use pipeline::template::Templates;
 use store::{Boundary, NewRun, NewTask, RunId, RunKind, RunSummary, Store};
 
 use crate::{
-    AgentError, Engine, Here, InFlight, Interrupt, ModelOrder, ModelUse, Models, Operator, Pools,
-    Progress, Promotes, RunEnd,
+    AgentError, Cards, Engine, Here, InFlight, Interrupt, ModelOrder, ModelUse, Models, Operator,
+    Pools, Progress, Promotes, RunEnd,
 };
 
 /// A reply that is closed as malformed, without compiler or child.
@@ -85,6 +85,8 @@ impl World {
                 files: Arc::default(),
                 limits: SearchLimits::of_attempts(2),
                 weight: 1.0,
+                goal_ns: None,
+                allotted_nusd: None,
                 known: None,
             }],
             budget: Budget::of_attempts(2),
@@ -96,6 +98,7 @@ impl World {
             here: Here::default(),
             in_flight: InFlight::default(),
             pools: Pools::new(2, 2, 64),
+            cards: Cards::default(),
         }
     }
 

@@ -8,16 +8,44 @@ use pipeline::acceptance::{
     Conclusion, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WindowRecord, conclude,
     next_step,
 };
+use pipeline::card_time::{CardAdmission, admission, bound_us};
 use pipeline::digest::Digest;
-use pipeline::report::microseconds;
-use store::{AcceptanceRow, Ended, PilotKey, Store, framework};
+use pipeline::report::{Stage, microseconds};
+use store::{AcceptanceRow, CardHold, Ended, PilotKey, Store, framework};
 
 /// When a loop stops although something is left.
 pub(crate) struct Pace {
     pub(crate) interrupt: Interrupt,
     /// When everything must be over.
     pub(crate) deadline: Option<Instant>,
+    /// The run that time on cards is booked for; `None` where a person asked for a claim.
+    pub(crate) card_time: Option<CardPace>,
 }
+
+/// A run's GPU-seconds.
+#[derive(Clone, Copy)]
+pub(crate) struct CardPace {
+    /// How many it has in all, in microseconds.
+    pub(crate) cap_us: Option<u64>,
+}
+
+impl Pace {
+    /// Reserves time on a card for a step; the inner `None` says that there is none left.
+    async fn hold_card(&self, store: &Store, row: &AcceptanceRow) -> anyhow::Result<Option<Held>> {
+        let Some(CardPace { cap_us }) = self.card_time else { return Ok(Some(None)) };
+        let wanted_us = bound_us(Stage::Accept);
+        let booked_us = store.card_time(&row.run_id).await?.total_us();
+        match admission(cap_us, booked_us, wanted_us, 0) {
+            CardAdmission::Fits => {
+                Ok(Some(Some(store.reserve_card(&row.attempt_id, Stage::Accept, wanted_us).await?)))
+            }
+            CardAdmission::Wait | CardAdmission::Spent => Ok(None),
+        }
+    }
+}
+
+/// What is reserved, where anything is counted.
+type Held = Option<CardHold>;
 
 /// How far it came.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +91,14 @@ pub(crate) async fn carry(
         let entry = match known_pilot(store, row, task, &entries, &step).await? {
             Some(record) => Entry::Pilot(record),
             None => {
+                let Some(held) = pace.hold_card(store, row).await? else {
+                    return Ok(Carried::Deadline(format!("{left}; no GPU-seconds are left")));
+                };
                 let done = tokio::task::block_in_place(|| perform(&row.protocol, &entries, &step));
+                if let Some(held) = held {
+                    let used_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+                    store.release_card(&held, used_us).await?;
+                }
                 match done {
                     Ok(entry) => entry,
                     Err(JudgeError::Cancelled) => return Ok(Carried::Interrupted(left)),
