@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use judge::{JobStage, JudgeError, Judgement};
 use llm::Llm;
 use pipeline::budget::Budget;
-use pipeline::card_time::{CardAdmission, Where, admission, bound_us, overrun_us, used_us};
+use pipeline::card_time::{
+    CardAdmission, Where, admission, bound_us, overrun_us, search_cap_us, used_us,
+};
 use pipeline::next_step::StopReason;
 use pipeline::report::Stage;
 use store::{AttemptRow, CardHold, RunId};
@@ -26,6 +28,8 @@ use crate::limits::{ADMISSION_WAIT_MS, CARD_POLL_MS};
 pub struct Cards {
     /// Who sees them; `None` on a simulator, which holds none.
     at: Option<Where>,
+    /// Kernels that are measured after the search, for which a part of the limit is kept.
+    kept_for: usize,
     /// When each began, and what is reserved for it.
     open: Mutex<HashMap<CardHold, (Instant, u64)>>,
     /// Held from the look at what is booked until the next reservation is stored.
@@ -47,6 +51,20 @@ impl Cards {
     #[must_use]
     pub fn new(at: Option<Where>) -> Self {
         Self { at, ..Self::default() }
+    }
+
+    /// Keeps as much from the search as it takes to measure so many kernels at its end.
+    pub fn keep_for(&mut self, kernels: usize) {
+        self.kept_for = kernels;
+    }
+
+    /// What of a limit the search may use.
+    fn search_cap_us(&self, budget: &Budget) -> Option<u64> {
+        let cap_us = budget.gpu_us_max?;
+        Some(match self.kept_for {
+            0 => cap_us,
+            kernels => search_cap_us(cap_us, kernels),
+        })
     }
 
     pub(crate) fn note(&self, hold: &CardHold, began: Instant, reserved_us: u64) {
@@ -144,7 +162,7 @@ impl<L: Llm + Sync> Engine<L> {
         run: &RunId,
         wanted_us: u64,
     ) -> Result<CardAdmission, AgentError> {
-        let Some(cap_us) = self.budget_now(run).await?.gpu_us_max else {
+        let Some(cap_us) = self.cards.search_cap_us(&self.budget_now(run).await?) else {
             return Ok(CardAdmission::Fits);
         };
         let booked_us = self.store.card_time(run).await?.total_us();
@@ -159,10 +177,14 @@ impl<L: Llm + Sync> Engine<L> {
         budget: &Budget,
         in_hand: usize,
     ) -> Result<Option<Opening>, AgentError> {
-        let (Some(cap_us), Some(_)) = (budget.gpu_us_max, self.cards.at) else { return Ok(None) };
+        let (Some(cap_us), Some(_)) = (self.cards.search_cap_us(budget), self.cards.at) else {
+            return Ok(None);
+        };
         let booked_us = self.store.card_time(run).await?.total_us();
         let to_come = in_hand.saturating_sub(self.cards.holding()).saturating_add(1);
-        let wanted_us = bound_us(Stage::Search).saturating_mul(to_come as u64);
+        // One of them at least can be promoted, too.
+        let searches_us = bound_us(Stage::Search).saturating_mul(to_come as u64);
+        let wanted_us = searches_us.saturating_add(bound_us(Stage::Promote));
         Ok(match admission(Some(cap_us), booked_us, wanted_us, in_hand) {
             CardAdmission::Fits => None,
             CardAdmission::Wait => Some(Opening::Wait { until_ms: None }),

@@ -83,6 +83,19 @@ pub struct Operator {
     pub known: Option<Known>,
 }
 
+impl Operator {
+    /// A task that nothing steers and whose search starts from nothing.
+    #[must_use]
+    pub fn new(
+        task: Arc<Task>,
+        files: Arc<BTreeMap<String, Vec<u8>>>,
+        limits: SearchLimits,
+        weight: f64,
+    ) -> Self {
+        Self { task, files, limits, weight, goal_ns: None, allotted_nusd: None, known: None }
+    }
+}
+
 /// A kernel that is there before anybody is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {

@@ -105,17 +105,8 @@ const RULES: &[Rule] = &[
               'decided_us', decided_us, 'hash', (SELECT claim FROM claim WHERE id = claim_id))
               FROM approval WHERE claim_id = $1 AND position = json_extract($2, '$.position')",
     },
-    Rule {
-        kind: "card_reserved",
-        key: "card",
-        row: "SELECT json_object('attempt', attempt_id, 'stage', stage, 'reserved_us', reserved_us)
-              FROM card_time WHERE id = $1",
-    },
-    Rule {
-        kind: "card_released",
-        key: "card",
-        row: "SELECT json_object('used_us', used_us) FROM card_time WHERE id = $1",
-    },
+    Rule { kind: "card_reserved", key: "card", row: CARD },
+    Rule { kind: "card_released", key: "card", row: CARD },
     Rule {
         kind: "told",
         key: "run",
@@ -127,6 +118,9 @@ const RULES: &[Rule] = &[
 
 /// What an event of an older program says nothing of, and nothing may stand in the row for.
 const EMPTY_WHERE_UNSTATED: &[&str] = &["reviewer"];
+
+const CARD: &str = "SELECT json_object('attempt', attempt_id, 'stage', stage,
+    'reserved_us', reserved_us, 'used_us', used_us) FROM card_time WHERE id = $1";
 
 const JUDGED: &str = "SELECT json_object('eval_key', eval_key, 'report', report,
     'verdict', json_object('kind', kind, 'reason', reason, 'detail', detail)) FROM evaluation

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agent::{Cards, Engine, Here, InFlight, Interrupt, Known, Models, Operator, Pools, Progress};
+use agent::{Engine, Here, InFlight, Interrupt, Known, Models, Operator, Pools, Progress};
 use anyhow::Context;
 use device::toolchain::{self, Toolchain};
 use fleet::FolderEvaluator;
 use fleet::archive::Conditions;
 use judge::{Evaluator, GpuConfig, Judge, JudgeConfig, JudgePolicy, RunSeed};
 use llm::{Model, ReplayModel};
-use pipeline::card_time::Where;
 use pipeline::device_facts::DeviceFacts;
 use pipeline::limits::{PLAN_BYTES_MAX, REPLY_BYTES_MAX, SOURCE_BYTES_MAX};
 use pipeline::next_step::SearchLimits;
@@ -328,12 +327,12 @@ pub(crate) fn engine(
     let uses = settings.models.iter().map(|model| model.uses().model_use());
     let models = parts.models.into_iter().zip(uses).collect();
     let known = parts.known.into_iter().chain(std::iter::repeat(None));
-    let cards = cards(settings, &judge);
     let pairs = settings.operators.iter().zip(parts.tasks).zip(known);
     Ok(Engine {
         store: parts.store,
         models: Models::new(models, settings.search.order()),
         evaluator: evaluator(&settings.evaluator, &judge)?,
+        cards: gpus::cards(settings, &judge),
         judge,
         templates: parts.templates,
         operators: pairs
@@ -348,17 +347,7 @@ pub(crate) fn engine(
         here: Here::default(),
         in_flight: InFlight::default(),
         pools,
-        cards,
     })
-}
-
-/// Where cards are held for the run's evaluations; the simulator holds none.
-fn cards(settings: &RunSettings, judge: &Judge) -> Cards {
-    let at = match settings.evaluator {
-        EvaluatorSetting::Local => Where::Here,
-        EvaluatorSetting::Folder(_) => Where::Elsewhere,
-    };
-    Cards::new((!judge.config().device.simulated).then_some(at))
 }
 
 /// As much at once as this machine can do; a card has few jobs waiting, another machine many.
@@ -403,13 +392,6 @@ fn operator(
     let attempts_max = setting.attempts_max.unwrap_or(u32::MAX);
     let SearchSetting { in_flight, plateau, .. } = search;
     let limits = SearchLimits { attempts_max, plateau, in_flight_max: in_flight };
-    Operator {
-        task: Arc::new(task),
-        files: Arc::new(files),
-        limits,
-        weight: setting.weight,
-        goal_ns: None,
-        allotted_nusd: setting.allotted_nusd,
-        known,
-    }
+    let weight = setting.weight;
+    Operator { known, ..Operator::new(Arc::new(task), Arc::new(files), limits, weight) }
 }

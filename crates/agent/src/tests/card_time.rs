@@ -64,19 +64,31 @@ async fn no_question_is_asked_whose_kernel_could_not_be_judged() {
         let capped = || async {
             let mut engine = world.engine(world.store().await, world.model(true));
             engine.cards = Cards::new(at);
-            engine.budget = Budget { gpu_us_max: Some(1_000_000), ..engine.budget };
+            engine.budget = Budget { gpu_us_max: Some(179_000_000), ..engine.budget };
             Arc::new(engine).run(&world.run).await.unwrap()
         };
         assert_eq!(capped().await, end, "{at:?}");
         let asked = if at.is_some() { 0 } else { 2 };
         assert_eq!(world.server.charged_calls(), asked, "{at:?}");
         let store = world.store().await;
-        let more = Said::Add(Added { gpu_us: 120_000_000, ..Added::default() });
+        let more = Said::Add(Added { gpu_us: 200_000_000, ..Added::default() });
         store.tell(&world.run, None, &more, "ada").await.unwrap();
         assert_eq!(capped().await, DONE, "{at:?}");
         assert_eq!(world.server.charged_calls(), 2, "{at:?}");
         // Nothing was judged, so nothing was held.
         assert_eq!(store.card_time(&world.run).await.unwrap().evaluations, 0);
+    }
+}
+
+#[tokio::test]
+async fn what_measures_the_best_kernels_is_kept_from_the_search() {
+    for (kept_for, end) in [(0, DONE), (1, SPENT)] {
+        let world = World::new().await;
+        let mut engine = world.engine(world.store().await, world.model(true));
+        engine.cards = Cards::new(Some(Where::Here));
+        engine.cards.keep_for(kept_for);
+        engine.budget = Budget { gpu_us_max: Some(300_000_000), ..engine.budget };
+        assert_eq!(Arc::new(engine).run(&world.run).await.unwrap(), end, "{kept_for}");
     }
 }
 

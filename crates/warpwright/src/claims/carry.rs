@@ -10,8 +10,10 @@ use pipeline::acceptance::{
 };
 use pipeline::card_time::{CardAdmission, admission, bound_us};
 use pipeline::digest::Digest;
+use pipeline::limits::CARD_GRACE_US;
 use pipeline::report::{Stage, microseconds};
 use store::{AcceptanceRow, CardHold, Ended, PilotKey, Store, framework};
+use tokio::task::JoinHandle;
 
 /// When a loop stops although something is left.
 pub(crate) struct Pace {
@@ -30,22 +32,54 @@ pub(crate) struct CardPace {
 }
 
 impl Pace {
-    /// Reserves time on a card for a step; the inner `None` says that there is none left.
-    async fn hold_card(&self, store: &Store, row: &AcceptanceRow) -> anyhow::Result<Option<Held>> {
+    /// Reserves time on a card for a step, where anything is counted; the outer `None` says that
+    /// there is none left.
+    async fn hold_card(
+        &self,
+        store: &Store,
+        row: &AcceptanceRow,
+    ) -> anyhow::Result<Option<Option<Held>>> {
         let Some(CardPace { cap_us }) = self.card_time else { return Ok(Some(None)) };
         let wanted_us = bound_us(Stage::Accept);
         let booked_us = store.card_time(&row.run_id).await?.total_us();
         match admission(cap_us, booked_us, wanted_us, 0) {
-            CardAdmission::Fits => {
-                Ok(Some(Some(store.reserve_card(&row.attempt_id, Stage::Accept, wanted_us).await?)))
-            }
-            CardAdmission::Wait | CardAdmission::Spent => Ok(None),
+            CardAdmission::Fits => {}
+            CardAdmission::Wait | CardAdmission::Spent => return Ok(None),
         }
+        let hold = store.reserve_card(&row.attempt_id, Stage::Accept, wanted_us).await?;
+        let room_us = cap_us.map(|cap_us| cap_us.saturating_sub(booked_us));
+        Ok(Some(Some(Held { hold, began: Instant::now(), alarm: self.alarm(room_us) })))
+    }
+
+    /// Ends a step before it takes all that is left.
+    fn alarm(&self, room_us: Option<u64>) -> Option<JoinHandle<()>> {
+        let wait = Duration::from_micros(room_us?.saturating_sub(CARD_GRACE_US));
+        let interrupt = self.interrupt.clone();
+        Some(tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            interrupt.request();
+            interrupt.request();
+        }))
     }
 }
 
-/// What is reserved, where anything is counted.
-type Held = Option<CardHold>;
+/// Time on a card that a step holds.
+struct Held {
+    hold: CardHold,
+    began: Instant,
+    alarm: Option<JoinHandle<()>>,
+}
+
+impl Held {
+    /// Books what the step took.
+    async fn release(self, store: &Store) -> anyhow::Result<()> {
+        if let Some(alarm) = self.alarm {
+            alarm.abort();
+        }
+        let used_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Ok(store.release_card(&self.hold, used_us).await?)
+    }
+}
 
 /// How far it came.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,8 +130,7 @@ pub(crate) async fn carry(
                 };
                 let done = tokio::task::block_in_place(|| perform(&row.protocol, &entries, &step));
                 if let Some(held) = held {
-                    let used_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-                    store.release_card(&held, used_us).await?;
+                    held.release(store).await?;
                 }
                 match done {
                     Ok(entry) => entry,

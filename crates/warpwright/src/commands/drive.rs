@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use agent::{AgentError, Engine, Interrupt, RunEnd};
 use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use llm::Model;
-use pipeline::card_time::search_cap_us;
 use pipeline::closing::search_deadline_us;
+use pipeline::next_step::StopReason;
 use pipeline::report::Score;
 use pipeline::task::Task;
 use pipeline::tell::Told;
@@ -168,8 +168,7 @@ pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outco
         let (now_us, tasks) = (store.now_us(), engine.operators.len());
         engine.budget.deadline_us =
             deadline_us.map(|end_us| search_deadline_us(end_us, now_us, tasks));
-        engine.budget.gpu_us_max =
-            engine.budget.gpu_us_max.map(|cap_us| search_cap_us(cap_us, tasks));
+        engine.cards.keep_for(tasks);
     }
     let interrupts = listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
     let judge = Arc::clone(&engine.judge);
@@ -215,8 +214,9 @@ async fn steer(
 ) -> anyhow::Result<()> {
     let row = store.run(run).await?;
     let targets = goals::of_run(store, &row, settings).await?;
-    for (operator, target) in engine.operators.iter_mut().zip(&targets) {
-        operator.goal_ns = target.as_ref().and_then(goals::Target::goal_ns);
+    for (index, operator) in engine.operators.iter_mut().enumerate() {
+        operator.goal_ns = targets[index].as_ref().and_then(goals::Target::goal_ns);
+        operator.allotted_nusd = settings.operators[index].allotted_nusd;
     }
     let simulated = engine.judge.config().device.simulated;
     let mut remarks = goals::remarks(&targets, &row, simulated);
@@ -231,7 +231,11 @@ async fn steer(
 
 /// Not by a person, and not because this program broke.
 fn ended_by_itself(end: &Result<RunEnd, AgentError>) -> bool {
-    matches!(end, Ok(RunEnd::Finished(_) | RunEnd::Provider { .. }))
+    match end {
+        Ok(RunEnd::Finished(reason)) => *reason != StopReason::TasksStopped,
+        Ok(RunEnd::Provider { .. }) => true,
+        Ok(RunEnd::Interrupted | RunEnd::InputEnded) | Err(_) => false,
+    }
 }
 
 /// A run that is judged here ends with a look at its best kernels, once it has ended by itself.

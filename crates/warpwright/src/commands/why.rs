@@ -3,7 +3,6 @@
 use pipeline::allotment::{Purse, Wish, purses};
 use pipeline::attempt::Attempt;
 use pipeline::card_time::bound_us;
-use pipeline::digest::Digest;
 use pipeline::next_step::{Ask, SearchEnd, SearchLimits};
 use pipeline::report::Stage;
 use pipeline::schedule::{Phase, Search, Standing, Turn, next_turn, standing};
@@ -37,16 +36,13 @@ pub(crate) async fn show(store: &Store, run: &RunRow, outcome: Outcome) -> anyho
     let budget = told.budget(settings.budget);
     let targets = goals::of_run(store, run, &settings).await?;
     let purses = purses_of(store, run, &settings, &told).await?;
-    let refused = store.search_ends(&run.id).await?;
     let mut searches = Vec::new();
     for (index, (operator, known)) in settings.operators.iter().zip(&known).enumerate() {
         let task = &run.tasks[index].hash;
-        let of_task = |(of, end): &(Digest, SearchEnd)| of == task && *end == SearchEnd::Refused;
-        let refused = refused.iter().any(of_task).then_some(SearchEnd::Refused);
         let stopped = (told.leave(task) == Leave::Stopped).then_some(SearchEnd::Stopped);
         searches.push(Search {
             weight: told.weight(task, operator.weight),
-            ended: refused.or(stopped),
+            ended: stopped,
             goal_ns: targets[index].as_ref().and_then(Target::goal_ns),
             purse: purses[index],
             ..search(&settings, operator, known)

@@ -100,18 +100,14 @@ pub(crate) fn lines(models: &[ModelSetting]) -> Vec<String> {
 }
 
 fn line(model: &ModelSetting) -> Option<String> {
-    let amounts = amounts(model.price())?;
-    let batch = model.batch_price().and_then(amounts_of);
+    let now = amounts(model.price())?;
+    let batch = model.batch_price().and_then(amounts);
     let batch = batch.map_or_else(String::new, |batch| format!(", in batches {batch}"));
     let day = match model.price_as_of() {
         Some(day) => format!("as of {day}"),
         None => "without a day (`as_of`)".to_owned(),
     };
-    Some(format!("{}: {amounts} dollars per million tokens{batch}, {day}", model.model_name()))
-}
-
-fn amounts_of(price: Price) -> Option<String> {
-    amounts(price)
+    Some(format!("{}: {now} dollars per million tokens{batch}, {day}", model.model_name()))
 }
 
 fn amounts(price: Price) -> Option<String> {
