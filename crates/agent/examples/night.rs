@@ -117,13 +117,7 @@ fn engine(store: Store, tasks: Vec<Task>, attempts: u32) -> Result<Engine<Script
         |(name, bytes): (String, Vec<u8>)| Ok::<_, Failure>((name, String::from_utf8(bytes)?));
     let prompts = read_folder("prompts", "")?.into_iter().map(text).collect::<Result<_, _>>()?;
     let limits = SearchLimits { attempts_max: attempts, plateau: None, in_flight_max: 4 };
-    let operator = |task| Operator {
-        task: Arc::new(task),
-        files: Arc::default(),
-        limits,
-        weight: 1.0,
-        known: None,
-    };
+    let operator = |task| Operator::new(Arc::new(task), Arc::default(), limits, 1.0);
     // An answer without a kernel is closed without compiler or child.
     let model = ScriptedModel::new(&Server::default(), "I would rather not.", true);
     let model_use = ModelUse { calls_at_once: 16, modes: Vec::new() };
@@ -143,6 +137,7 @@ fn engine(store: Store, tasks: Vec<Task>, attempts: u32) -> Result<Engine<Script
         here: Here::default(),
         in_flight: InFlight::default(),
         pools: Pools::new(2, 2, 64),
+        cards: agent::Cards::default(),
     })
 }
 

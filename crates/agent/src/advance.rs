@@ -17,6 +17,7 @@ use pipeline::report::{Report, Stage};
 use pipeline::verdict::Verdict;
 use store::{AttemptRow, BuildRow, CandidateRow, NewBuild, NewCandidate, NewJudgement};
 
+use crate::card_time::stage_of;
 use crate::engine::{Engine, Progress, RunEnd};
 use crate::error::AgentError;
 
@@ -170,12 +171,22 @@ impl<L: Llm + Sync> Engine<L> {
         self.judgement_of(attempt, job).await
     }
 
-    /// Hands a job to the evaluator and waits for what it says.
+    /// Hands a job to the evaluator and waits for what it says; the time that it may hold a card is
+    /// reserved before and booked after.
     pub(crate) async fn judgement_of(
         &self,
         attempt: &AttemptRow,
         job: Job,
     ) -> Result<Judgement, AgentError> {
+        let held = self.hold_card(attempt, stage_of(&job.stage)).await?;
+        let judged = self.evaluated(attempt, job).await;
+        let released = self.release_card(held, &judged).await;
+        let judgement = judged?;
+        released?;
+        Ok(judgement)
+    }
+
+    async fn evaluated(&self, attempt: &AttemptRow, job: Job) -> Result<Judgement, AgentError> {
         let (operator, job) = (self.operator(attempt)?, Arc::new(job));
         let evaluator = Arc::clone(&self.evaluator);
         let ticket = blocking(move || evaluator.submit(&job)).await?;

@@ -203,6 +203,7 @@ impl<L: Llm + Sync> Engine<L> {
             tokens: booked.tokens.saturating_sub(wish.released.tokens),
             nusd: booked.nusd.saturating_sub(wish.released.nusd),
             now_us: self.store.now_us(),
+            gpu_us: 0,
         };
         let [output_tokens, useful_tokens] =
             self.here.output_limits(wish.mode, model.output_tokens_max);

@@ -3,6 +3,7 @@
 //! It is read from the ledger once and then kept, since the ledger of a night holds thousands of
 //! attempts. The rules over it are in `pipeline::schedule`.
 
+use pipeline::allotment::Purse;
 use pipeline::attempt::Attempt;
 use pipeline::next_step::{Ask, SearchEnd};
 use pipeline::schedule::{Phase, Search, Turn, next_turn, standing};
@@ -35,13 +36,21 @@ impl Board {
     }
 
     /// Whose turn it is, under what the run was told.
-    pub(crate) fn turn(&self, attempts_max: u32, operators: &[Operator], told: &Told) -> Turn {
+    pub(crate) fn turn(
+        &self,
+        attempts_max: u32,
+        operators: &[Operator],
+        told: &Told,
+        purses: &[Option<Purse>],
+    ) -> Turn {
         let mut searches = Vec::new();
-        for (known, operator) in self.searches.iter().zip(operators) {
+        for ((known, operator), purse) in self.searches.iter().zip(operators).zip(purses) {
             let task = &operator.task.hash;
             let limits = told::limits(told, task, operator.limits);
             let weight = told.weight(task, operator.weight);
-            searches.push(Search { limits, weight, ..known.search(operator) });
+            let ended = known.ended.or(told::stopped(told, task));
+            let search = known.search(operator);
+            searches.push(Search { limits, weight, ended, purse: *purse, ..search });
         }
         next_turn(attempts_max, &searches)
     }
@@ -111,6 +120,8 @@ impl Known {
             attempts: &self.attempts,
             in_flight: &self.in_flight,
             ended: self.ended,
+            goal_ns: operator.goal_ns,
+            purse: None,
         }
     }
 }

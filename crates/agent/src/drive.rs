@@ -12,7 +12,7 @@ use llm::Llm;
 use pipeline::attempt::State;
 use pipeline::next_step::{SearchEnd, StopReason};
 use pipeline::schedule::Turn;
-use pipeline::tell::Leave;
+use pipeline::tell::{Leave, Told};
 use store::{AttemptRow, RunId};
 use tokio::task::{JoinError, JoinSet};
 
@@ -60,6 +60,14 @@ impl Hand {
             self.end = Some(end);
         }
         None
+    }
+}
+
+/// How a run ends in which nothing may begin: a person stopped it, or each of its tasks.
+fn stopped(told: &Told) -> RunEnd {
+    match told.leave_of_run() {
+        Leave::Stopped => RunEnd::Interrupted,
+        Leave::Go | Leave::Paused => RunEnd::Finished(StopReason::TasksStopped),
     }
 }
 
@@ -136,12 +144,13 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         let told = self.told(run).await?;
         match self.leave(&told) {
             Leave::Go => {}
-            Leave::Stopped => return Ok(Opening::Stop(RunEnd::Interrupted)),
+            Leave::Stopped => return Ok(Opening::Stop(stopped(&told))),
             Leave::Paused => return Ok(self.next_look()),
         }
         let budget = told.budget(self.budget);
         self.note_caps(run, &budget, board.made()).await?;
-        match board.turn(budget.attempts_max, &self.operators, &told) {
+        let purses = self.purses(run, &budget, &told).await?;
+        match board.turn(budget.attempts_max, &self.operators, &told, &purses) {
             Turn::Stop(_)
                 if board.some_wait(&self.operators, &told)
                     && board.made() < budget.attempts_max as usize =>
@@ -157,6 +166,9 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             Turn::Ask { .. } if self.interrupt.is_set() => Ok(Opening::Stop(RunEnd::Interrupted)),
             Turn::Ask { .. } if !self.has_room().await => Ok(Opening::Stop(RunEnd::Interrupted)),
             Turn::Ask { task, ask } => {
+                if let Some(why) = self.no_card_time(run, &budget, hand.jobs.len()).await? {
+                    return Ok(why);
+                }
                 let operator = &self.operators[task];
                 match operator.known.as_ref().filter(|_| ask.seq == 1) {
                     Some(known) => self.open_known(run, operator, &ask, known).await,

@@ -15,6 +15,7 @@ use pipeline::tell::Told;
 use pipeline::template::Templates;
 use store::{AttemptRow, Bookings, RunId, RunState, Store};
 
+use crate::card_time::Cards;
 use crate::error::AgentError;
 use crate::here::Here;
 use crate::in_flight::InFlight;
@@ -51,6 +52,7 @@ pub struct Engine<L> {
     /// Programs that are judged right now.
     pub in_flight: InFlight,
     pub pools: Pools,
+    pub cards: Cards,
 }
 
 /// Which correct candidates meet hidden cases before they are closed.
@@ -73,8 +75,25 @@ pub struct Operator {
     pub limits: SearchLimits,
     /// Share of the whole program's time, in any unit.
     pub weight: f64,
+    /// Time of a call at which its best kernel is fast enough, in nanoseconds.
+    pub goal_ns: Option<f64>,
+    /// Nano-dollars that it may use before others.
+    pub allotted_nusd: Option<i64>,
     /// The kernel that its search starts from.
     pub known: Option<Known>,
+}
+
+impl Operator {
+    /// A task that nothing steers and whose search starts from nothing.
+    #[must_use]
+    pub fn new(
+        task: Arc<Task>,
+        files: Arc<BTreeMap<String, Vec<u8>>>,
+        limits: SearchLimits,
+        weight: f64,
+    ) -> Self {
+        Self { task, files, limits, weight, goal_ns: None, allotted_nusd: None, known: None }
+    }
 }
 
 /// A kernel that is there before anybody is asked.
@@ -131,8 +150,10 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
     /// Breakage of the machine, the ledger or this program; the run can be resumed after it.
     pub async fn run(self: Arc<Self>, run: &RunId) -> Result<RunEnd, AgentError> {
         let alarm = self.set_alarm(run).await?;
+        let watch = self.watch_cards(run);
         let driven = self.drive(run).await;
         alarm.abort();
+        watch.abort();
         let end = match driven {
             Ok(end) => end,
             Err(AgentError::Judge(JudgeError::Cancelled)) => RunEnd::Interrupted,
@@ -141,6 +162,9 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         let end = match end {
             RunEnd::Interrupted if self.interrupt.is_time_over() => {
                 RunEnd::Finished(StopReason::TimeSpent)
+            }
+            RunEnd::Interrupted if self.interrupt.are_cards_spent() => {
+                RunEnd::Finished(StopReason::GpuSecondsSpent)
             }
             other => other,
         };
@@ -215,6 +239,9 @@ impl RunEnd {
             Self::Finished(
                 StopReason::TokensSpent | StopReason::DollarsSpent | StopReason::TimeSpent,
             ) => RunState::Stopped,
+            Self::Finished(StopReason::GpuSecondsSpent | StopReason::TasksStopped) => {
+                RunState::Stopped
+            }
             Self::Provider { .. } | Self::Interrupted => RunState::Stopped,
         }
     }

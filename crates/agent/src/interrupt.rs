@@ -15,6 +15,7 @@ pub struct Interrupt {
     ends_attempts: u32,
     cancel: CancelFlag,
     time_is_over: Arc<AtomicBool>,
+    cards_are_spent: Arc<AtomicBool>,
 }
 
 impl Default for Interrupt {
@@ -24,6 +25,7 @@ impl Default for Interrupt {
             ends_attempts: 1,
             cancel: CancelFlag::default(),
             time_is_over: Arc::default(),
+            cards_are_spent: Arc::default(),
         }
     }
 }
@@ -60,6 +62,23 @@ impl Interrupt {
         self.time_is_over.store(true, Ordering::SeqCst);
         self.requests.send_modify(|requests| *requests = requests.saturating_add(2));
         self.cancel.cancel();
+    }
+
+    /// Notes that the run stops for want of GPU-seconds.
+    pub(crate) fn note_cards_spent(&self) {
+        self.cards_are_spent.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends what is running or waited for because it would use more GPU-seconds than there are.
+    pub(crate) fn expire_cards(&self) {
+        self.note_cards_spent();
+        self.requests.send_modify(|requests| *requests = requests.saturating_add(2));
+        self.cancel.cancel();
+    }
+
+    /// True once the run stops for want of GPU-seconds.
+    pub(crate) fn are_cards_spent(&self) -> bool {
+        self.cards_are_spent.load(Ordering::SeqCst)
     }
 
     /// True once the run's time is over.

@@ -11,6 +11,7 @@ mod asking;
 mod board;
 mod bounds;
 mod calls;
+mod card_time;
 mod cards;
 mod disk;
 mod drive;
@@ -28,6 +29,7 @@ mod several;
 mod tests;
 mod told;
 
+pub use card_time::Cards;
 pub use engine::{Engine, INTERRUPTED, Known, Operator, Progress, Promotes, RunEnd};
 pub use error::AgentError;
 pub use here::Here;

@@ -4,15 +4,16 @@
 //! shown.
 
 use llm::Llm;
+use pipeline::allotment::{Purse, Wish, purses};
 use pipeline::budget::{Budget, Spent};
 use pipeline::digest::Digest;
-use pipeline::next_step::SearchLimits;
+use pipeline::next_step::{SearchEnd, SearchLimits};
 use pipeline::notice::{Notice, reached, used};
 use pipeline::tell::{Leave, Said, Told};
 use store::RunId;
 
 use crate::asking::Opening;
-use crate::engine::{Engine, Progress};
+use crate::engine::{Engine, Operator, Progress};
 use crate::error::AgentError;
 use crate::limits::TOLD_POLL_MS;
 
@@ -28,7 +29,8 @@ impl<L: Llm + Sync> Engine<L> {
     /// The caps with what was added to them; without a cap that could be raised nothing is read.
     pub(crate) async fn budget_now(&self, run: &RunId) -> Result<Budget, AgentError> {
         let base = self.budget;
-        if base.tokens_max.is_none() && base.nusd_max.is_none() && base.deadline_us.is_none() {
+        let is_open = base.tokens_max.is_none() && base.nusd_max.is_none();
+        if is_open && base.deadline_us.is_none() && base.gpu_us_max.is_none() {
             return Ok(base);
         }
         Ok(self.told(run).await?.budget(base))
@@ -42,6 +44,30 @@ impl<L: Llm + Sync> Engine<L> {
     /// When to look again at what the run is told.
     pub(crate) fn next_look(&self) -> Opening {
         Opening::Wait { until_ms: Some(self.models.in_ms(TOLD_POLL_MS)) }
+    }
+
+    /// What each operator may use before others, with what it has spent.
+    pub(crate) async fn purses(
+        &self,
+        run: &RunId,
+        budget: &Budget,
+        told: &Told,
+    ) -> Result<Vec<Option<Purse>>, AgentError> {
+        let wish = |operator: &Operator| Wish {
+            nusd: operator.allotted_nusd,
+            weight: told.weight(&operator.task.hash, operator.weight),
+        };
+        let wishes: Vec<Wish> = self.operators.iter().map(wish).collect();
+        if wishes.iter().all(|wish| wish.nusd.is_none()) {
+            return Ok(vec![None; wishes.len()]);
+        }
+        let spent = self.store.spent_of_tasks(run).await?;
+        let of_task = |operator: &Operator| {
+            let found = spent.iter().find(|(task, _)| *task == operator.task.hash);
+            found.map_or(0, |(_, nusd)| *nusd)
+        };
+        let spent: Vec<i64> = self.operators.iter().map(of_task).collect();
+        Ok(purses(budget.nusd_max, &wishes, &spent))
     }
 
     /// Has people hear of an event who do not look.
@@ -62,7 +88,11 @@ impl<L: Llm + Sync> Engine<L> {
         let booked = self.store.bookings(run).await?.total();
         let began_us = self.store.run(run).await?.started_us;
         let now_us = self.store.now_us();
-        let spent = Spent { tokens: booked.tokens, nusd: booked.nusd, now_us };
+        let gpu_us = match budget.gpu_us_max {
+            Some(_) => self.store.card_time(run).await?.total_us(),
+            None => 0,
+        };
+        let spent = Spent { tokens: booked.tokens, nusd: booked.nusd, now_us, gpu_us };
         let made = u32::try_from(made).unwrap_or(u32::MAX);
         let now = used(budget, &spent, made, began_us);
         for notice in reached(&self.here.note_caps(now.clone()), &now) {
@@ -84,6 +114,14 @@ impl<L: Llm + Sync> Engine<L> {
             self.store.tell(run, Some(task), &shown, TELLER).await?;
         }
         Ok(())
+    }
+}
+
+/// The end of a task's search that a person stopped.
+pub(crate) fn stopped(told: &Told, task: &Digest) -> Option<SearchEnd> {
+    match told.leave(task) {
+        Leave::Stopped => Some(SearchEnd::Stopped),
+        Leave::Go | Leave::Paused => None,
     }
 }
 

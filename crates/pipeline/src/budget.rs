@@ -25,6 +25,9 @@ pub struct Budget {
     /// When the run stops, in microseconds UTC.
     #[serde(default)]
     pub deadline_us: Option<i64>,
+    /// Time for which a card is held for the run's evaluations, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_us_max: Option<u64>,
 }
 
 /// What counts against the caps: everything that was paid, may have been paid, or is reserved.
@@ -34,6 +37,8 @@ pub struct Spent {
     pub nusd: i64,
     /// The time now, in microseconds UTC.
     pub now_us: i64,
+    /// Time on cards, in microseconds.
+    pub gpu_us: u64,
 }
 
 /// A call that somebody wants to make.
@@ -161,7 +166,7 @@ mod tests {
         let tokens = |cap| Budget { tokens_max: Some(cap), ..Budget::of_attempts(9) };
         let money = |cap| Budget { nusd_max: Some(cap), ..Budget::of_attempts(9) };
         let until = |end| Budget { deadline_us: Some(end), ..Budget::of_attempts(9) };
-        let spent = |tokens, nusd, now_us| Spent { tokens, nusd, now_us };
+        let spent = |tokens, nusd, now_us| Spent { tokens, nusd, now_us, gpu_us: 0 };
         let whole = Ok((32_000, 330_000_000));
         for (budget, before, price, wanted) in [
             (Budget::of_attempts(9), spent(u64::MAX, i64::MAX, i64::MAX), PRICE, whole),

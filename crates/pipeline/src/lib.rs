@@ -7,6 +7,7 @@
 
 pub mod acceptance;
 pub mod admission;
+pub mod allotment;
 pub mod amdahl;
 pub mod attempt;
 pub mod baseline;
@@ -15,6 +16,7 @@ pub mod breaker;
 pub mod budget;
 pub mod build;
 pub mod candidate;
+pub mod card_time;
 pub mod check;
 pub mod closing;
 pub mod comparison;

@@ -245,6 +245,16 @@ pub const INPUT_BYTES_PER_TOKEN: u64 = 4;
 /// milliseconds, and the part of a run's time (one over this) that all of them may take.
 pub const MEASUREMENT_MS: i64 = 60_000;
 pub const CLOSING_SHARE_MAX: i64 = 2;
+/// Time on a card that an evaluation is reserved, in microseconds: of the search, as long as the
+/// process of a candidate may take; of a promote, which has several, twice that; of a step of an
+/// acceptance, as long as a window of a baseline may take.
+pub const SEARCH_CARD_US: u64 = 60_000_000;
+pub const PROMOTE_CARD_US: u64 = 120_000_000;
+pub const STEP_CARD_US: u64 = 120_000_000;
+/// Time on cards that is set aside for measuring the best kernel of one task beside a baseline.
+pub const MEASURING_CARD_US: u64 = 60_000_000;
+/// Time that it takes to end an evaluation which is about to overrun its reservation.
+pub const CARD_GRACE_US: u64 = 2_000_000;
 
 #[cfg(test)]
 mod tests {

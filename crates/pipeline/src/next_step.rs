@@ -72,6 +72,10 @@ pub enum SearchEnd {
     SpeedOfLight,
     /// The model refuses this task's prompt.
     Refused,
+    /// The best kernel is as many times as fast as a person wanted it.
+    TargetReached,
+    /// A person stopped it.
+    Stopped,
 }
 
 impl SearchEnd {
@@ -83,6 +87,8 @@ impl SearchEnd {
             Self::Plateau => "its last attempts improved nothing",
             Self::SpeedOfLight => "its best kernel reaches the floor of the card",
             Self::Refused => "the model refuses its prompt",
+            Self::TargetReached => "its best kernel reaches its target",
+            Self::Stopped => "a person stopped it",
         }
     }
 }
@@ -101,6 +107,10 @@ pub enum StopReason {
     DollarsSpent,
     /// The run's time is over.
     TimeSpent,
+    /// No evaluation fits into the time on GPUs that is left.
+    GpuSecondsSpent,
+    /// A person stopped every task.
+    TasksStopped,
 }
 
 impl StopReason {
@@ -113,6 +123,8 @@ impl StopReason {
             Self::TokensSpent => "the token limit leaves no room for another call",
             Self::DollarsSpent => "the dollar limit leaves no room for another call",
             Self::TimeSpent => "the time is over",
+            Self::GpuSecondsSpent => "the limit of GPU-seconds leaves no room for another kernel",
+            Self::TasksStopped => "a person stopped every task",
         }
     }
 }
@@ -275,22 +287,12 @@ pub(crate) mod fixtures {
     }
 
     pub(crate) fn measured(share_of_floor: f64) -> Score {
-        let floor = Floor {
-            ns: 10_000.0 * share_of_floor,
-            limit: FloorLimit::Bandwidth,
-            bytes: 1.0,
-            flops: 0.0,
-            flops_per_s: 0.0,
-        };
-        let median_ns = 10_000.0;
-        Score::Measured(Measured {
-            device: "a".to_owned(),
-            uuid: "GPU-1".to_owned(),
-            cold: Spread { median_ns, p10_ns: 1.0, p90_ns: 1.0, samples: 30, dropped: 0 },
-            warm: None,
-            floor: Some(floor),
-            event_pair_ns: 1.0,
-        })
+        let (ns, limit, bytes) = (10_000.0 * share_of_floor, FloorLimit::Bandwidth, 1.0);
+        let floor = Some(Floor { ns, limit, bytes, flops: 0.0, flops_per_s: 0.0 });
+        let (p10_ns, p90_ns) = (1.0, 1.0);
+        let cold = Spread { median_ns: 10_000.0, p10_ns, p90_ns, samples: 30, dropped: 0 };
+        let (device, uuid) = ("a".to_owned(), "GPU-1".to_owned());
+        Score::Measured(Measured { device, uuid, cold, warm: None, floor, event_pair_ns: 1.0 })
     }
 }
 

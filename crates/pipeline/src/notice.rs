@@ -16,6 +16,7 @@ pub enum Cap {
     Tokens,
     Dollars,
     Time,
+    GpuSeconds,
 }
 
 /// One event.
@@ -67,6 +68,7 @@ impl Cap {
             Self::Tokens => "tokens",
             Self::Dollars => "dollars",
             Self::Time => "hours",
+            Self::GpuSeconds => "GPU-seconds",
         }
     }
 }
@@ -89,10 +91,17 @@ pub fn used(budget: &Budget, spent: &Spent, attempts: u32, began_us: i64) -> Vec
         )
     });
     let attempts = Some(share(attempts.into(), budget.attempts_max.into()));
-    [(Cap::Attempts, attempts), (Cap::Tokens, tokens), (Cap::Dollars, dollars), (Cap::Time, time)]
-        .into_iter()
-        .filter_map(|(cap, share)| Some((cap, share?)))
-        .collect()
+    let gpu = budget.gpu_us_max.map(|cap| share(spent.gpu_us.into(), cap.into()));
+    [
+        (Cap::Attempts, attempts),
+        (Cap::Tokens, tokens),
+        (Cap::Dollars, dollars),
+        (Cap::Time, time),
+        (Cap::GpuSeconds, gpu),
+    ]
+    .into_iter()
+    .filter_map(|(cap, share)| Some((cap, share?)))
+    .collect()
 }
 
 /// The shares of caps that were reached between two looks: for each cap only the highest new one.
@@ -133,11 +142,13 @@ mod tests {
     fn shares_are_of_the_caps_that_there_are() {
         let budget =
             Budget { nusd_max: Some(1_000), deadline_us: Some(300), ..Budget::of_attempts(4) };
-        let spent = Spent { tokens: 5, nusd: 899, now_us: 250 };
+        let spent = Spent { tokens: 5, nusd: 899, now_us: 250, gpu_us: 45 };
         let wanted = [(Cap::Attempts, 25), (Cap::Dollars, 89), (Cap::Time, 75)];
         assert_eq!(used(&budget, &spent, 1, 100), wanted);
-        let over = Spent { tokens: u64::MAX, nusd: i64::MAX, now_us: i64::MAX };
-        let capped = Budget { tokens_max: Some(0), ..budget };
+        let capped = Budget { gpu_us_max: Some(50), ..budget };
+        assert_eq!(used(&capped, &spent, 1, 100)[3], (Cap::GpuSeconds, 90));
+        let over = Spent { tokens: u64::MAX, nusd: i64::MAX, now_us: i64::MAX, gpu_us: u64::MAX };
+        let capped = Budget { tokens_max: Some(0), ..capped };
         assert!(used(&capped, &over, 9, 100).iter().all(|(_, percent)| *percent == 100));
     }
 

@@ -2,10 +2,12 @@
 //!
 //! Every task gets a few attempts first. Then each next attempt goes where it gains most: what is
 //! left to gain, times the task's weight, over what an improvement cost lately. Attempts stand for
-//! cost, since those of one model cost alike. Start at [`next_turn`].
+//! cost, since those of one model cost alike. A task that has used what it is allotted waits for
+//! those that have not. Start at [`next_turn`].
 
 use serde::Serialize;
 
+use crate::allotment::Purse;
 use crate::attempt::{Attempt, best};
 use crate::limits::{RECENT_ATTEMPTS, START_ATTEMPTS};
 use crate::next_step::{Ask, SearchEnd, SearchLimits, Step, StopReason, next_step};
@@ -21,6 +23,10 @@ pub struct Search<'a> {
     pub in_flight: &'a [Ask],
     /// What ended it from outside.
     pub ended: Option<SearchEnd>,
+    /// Time of a call at which its best kernel is fast enough, in nanoseconds.
+    pub goal_ns: Option<f64>,
+    /// The money that it may use before others.
+    pub purse: Option<Purse>,
 }
 
 /// Whose turn it is in a run of several tasks.
@@ -50,6 +56,7 @@ pub struct Standing {
     pub attempts_per_improvement: f64,
     /// Headroom times weight over attempts per improvement, shared with those under way.
     pub expected_gain: f64,
+    pub purse: Option<Purse>,
 }
 
 /// What a task does.
@@ -73,9 +80,13 @@ pub fn next_turn(attempts_max: u32, searches: &[Search<'_>]) -> Turn {
     if closed + under_way >= attempts_max as usize {
         return wait_or_stop(under_way, StopReason::AttemptsSpent);
     }
+    let allotted_first = searches.iter().any(has_own_money);
     let mut turn: Option<(Standing, usize, Ask)> = None;
     for (task, search) in searches.iter().enumerate() {
         let Step::Ask(ask) = step(search) else { continue };
+        if allotted_first && is_used(search) {
+            continue;
+        }
         let standing = standing(search);
         if turn.is_none_or(|(best, ..)| goes_before(&standing, &best)) {
             turn = Some((standing, task, ask));
@@ -93,15 +104,47 @@ fn wait_or_stop(under_way: usize, reason: StopReason) -> Turn {
 
 /// Why a run ends in which no task asks any more.
 fn end_of(searches: &[Search<'_>]) -> StopReason {
-    let spent = |search| matches!(step(search), Step::End(SearchEnd::AttemptsSpent));
-    if searches.iter().all(spent) { StopReason::AttemptsSpent } else { StopReason::SearchesEnded }
+    let all = |end| searches.iter().all(|search| step(search) == Step::End(end));
+    if all(SearchEnd::AttemptsSpent) {
+        StopReason::AttemptsSpent
+    } else if all(SearchEnd::Stopped) {
+        StopReason::TasksStopped
+    } else {
+        StopReason::SearchesEnded
+    }
 }
 
 fn step(search: &Search<'_>) -> Step {
-    match search.ended {
+    match search.ended.or_else(|| reached(search)) {
         Some(end) => Step::End(end),
         None => next_step(&search.limits, search.attempts, search.in_flight),
     }
+}
+
+/// The end of a search whose best kernel is fast enough; only a measured one can be.
+fn reached(search: &Search<'_>) -> Option<SearchEnd> {
+    match best(search.attempts).map(Attempt::score) {
+        Some(Score::Measured(measured)) if measured.cold.median_ns <= search.goal_ns? => {
+            Some(SearchEnd::TargetReached)
+        }
+        Some(Score::Measured(_) | Score::Estimated(_) | Score::None) | None => None,
+    }
+}
+
+fn is_used(search: &Search<'_>) -> bool {
+    search.purse.is_some_and(Purse::is_used)
+}
+
+/// True for a search that goes on, now or when an attempt under way has ended, and has not used
+/// what it is allotted.
+fn has_own_money(search: &Search<'_>) -> bool {
+    let made = search.attempts.len() + search.in_flight.len();
+    let goes_on = match step(search) {
+        Step::Ask(_) => true,
+        Step::Wait => made < search.limits.attempts_max as usize,
+        Step::End(_) => false,
+    };
+    goes_on && !is_used(search)
 }
 
 /// The earlier task goes first where two are equal.
@@ -137,6 +180,7 @@ pub fn standing(search: &Search<'_>) -> Standing {
         headroom,
         attempts_per_improvement,
         expected_gain: headroom * search.weight / shared_by,
+        purse: search.purse,
     }
 }
 
@@ -160,6 +204,8 @@ fn attempts_per_improvement(attempts: &[Attempt]) -> f64 {
 }
 
 #[cfg(test)]
+mod steered;
+#[cfg(test)]
 mod tests {
     use super::{Phase, Search, Turn, next_turn, standing};
     use crate::attempt::{Attempt, Mode};
@@ -172,7 +218,8 @@ mod tests {
 
     fn search(attempts: &[Attempt], attempts_max: u32) -> Search<'_> {
         let limits = limits(attempts_max);
-        Search { limits, weight: 1.0, attempts, in_flight: &[], ended: None }
+        let (in_flight, ended, goal_ns, purse) = (&[], None, None, None);
+        Search { limits, weight: 1.0, attempts, in_flight, ended, goal_ns, purse }
     }
 
     fn under_way(seq: u32) -> Ask {

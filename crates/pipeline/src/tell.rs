@@ -40,6 +40,14 @@ pub struct Added {
     pub nusd: i64,
     /// Time of the run, in microseconds.
     pub us: i64,
+    /// Time on GPUs, in microseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub gpu_us: i64,
+}
+
+/// Rows of older programs say nothing of it, and read back as they are.
+fn is_zero(amount: &i64) -> bool {
+    *amount == 0
 }
 
 /// One row of the record.
@@ -181,13 +189,14 @@ impl Told {
     /// The caps with what was added; one that does not bind stays so.
     #[must_use]
     pub fn budget(&self, base: Budget) -> Budget {
-        let Added { attempts, tokens, nusd, us } = self.added;
+        let Added { attempts, tokens, nusd, us, gpu_us } = self.added;
         let attempts = i64::from(base.attempts_max).saturating_add(attempts).max(0);
         let mut raised = base;
         raised.attempts_max = u32::try_from(attempts).unwrap_or(u32::MAX);
         raised.tokens_max = base.tokens_max.map(|cap| cap.saturating_add_signed(tokens));
         raised.nusd_max = base.nusd_max.map(|cap| cap.saturating_add(nusd).max(0));
         raised.deadline_us = base.deadline_us.map(|end| end.saturating_add(us));
+        raised.gpu_us_max = base.gpu_us_max.map(|cap| cap.saturating_add_signed(gpu_us));
         raised
     }
 }
@@ -209,6 +218,7 @@ impl Added {
             tokens: self.tokens.saturating_add(other.tokens),
             nusd: self.nusd.saturating_add(other.nusd),
             us: self.us.saturating_add(other.us),
+            gpu_us: self.gpu_us.saturating_add(other.gpu_us),
         }
     }
 }
@@ -291,11 +301,14 @@ mod tests {
 
     #[test]
     fn what_was_added_raises_the_caps_that_there_are() {
-        let add = |attempts, tokens, nusd, us| Said::Add(Added { attempts, tokens, nusd, us });
+        let add = |attempts, tokens, nusd, us| {
+            Said::Add(Added { attempts, tokens, nusd, us, gpu_us: us })
+        };
         let base = Budget {
             tokens_max: Some(1_000),
             nusd_max: Some(50),
             deadline_us: Some(7),
+            gpu_us_max: Some(7),
             ..Budget::of_attempts(10)
         };
         for (said, wanted) in [
@@ -314,9 +327,13 @@ mod tests {
             let found = told(&said).budget(base);
             let caps = (found.attempts_max, found.tokens_max, found.nusd_max, found.deadline_us);
             assert_eq!(caps, wanted, "{said:?}");
+            assert!(found.gpu_us_max.unwrap() >= 7, "{said:?}");
         }
         let unbound = told(&[("", add(1, 1, 1, 1))]).budget(Budget::of_attempts(1));
         assert_eq!(unbound, Budget::of_attempts(2));
+        let gpu = |gpu_us| Said::Add(Added { gpu_us, ..Added::default() });
+        let raised = told(&[("", gpu(600)), ("", gpu(-100))]).budget(base);
+        assert_eq!((raised.gpu_us_max, raised.deadline_us), (Some(507), Some(7)));
     }
 
     #[test]

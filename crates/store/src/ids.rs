@@ -33,5 +33,6 @@ macro_rules! id_type {
 id_type!(RunId, "Id of a run, UUIDv7 text.");
 id_type!(AttemptId, "Id of an attempt, UUIDv7 text.");
 id_type!(CallId, "Id of one call of a model, UUIDv7 text; also the provider's idempotency key.");
+id_type!(CardHold, "Id of the time on a card that an evaluation holds, UUIDv7 text.");
 id_type!(AcceptanceId, "Id of an acceptance, UUIDv7 text.");
 id_type!(ClaimId, "Id of a claim, UUIDv7 text.");

@@ -10,6 +10,7 @@
 //! `verify.rs` for whether anybody changed something.
 
 mod acceptances;
+mod card_time;
 mod chronicle;
 mod claims;
 mod clock;
@@ -37,12 +38,12 @@ pub use acceptances::framework;
 pub use chronicle::{Accepted, BookedCall, Chronicle, Judged};
 pub use clock::Clock;
 pub use error::StoreError;
-pub use ids::{AcceptanceId, AttemptId, CallId, ClaimId, RunId};
+pub use ids::{AcceptanceId, AttemptId, CallId, CardHold, ClaimId, RunId};
 pub use lock::RunLock;
 pub use notes::NotedModel;
 pub use open::{BoundaryHook, Store};
 pub use rows::*;
-pub use summary::{Booking, Bookings, RunSummary, TaskSummary};
+pub use summary::{Booking, Bookings, CardTime, RunSummary, TaskSummary};
 
 /// What every call of the ledger returns.
 pub type Result<T> = std::result::Result<T, StoreError>;

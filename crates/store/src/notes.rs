@@ -32,6 +32,14 @@ impl Store {
         self.note(run, "search_ended", json!({ "task": task, "end": end })).await
     }
 
+    /// Why the search of each task has ended, as it was noted last.
+    ///
+    /// # Errors
+    /// Those of reading; a note that does not read.
+    pub async fn search_ends(&self, run: &RunId) -> Result<Vec<(Digest, SearchEnd)>> {
+        event::search_ends(&mut *self.read().await?, run).await
+    }
+
     /// A model is not asked for a while, or not any more where `wait_ms` is `None`.
     ///
     /// # Errors

@@ -12,10 +12,12 @@ use crate::error::StoreError;
 use crate::open::Store;
 use crate::tables::attempt::Bare;
 use crate::tables::call::CallSums;
-use crate::tables::{answered, artifact, attempt, build, call, candidate, evaluation, run, to_u64};
+use crate::tables::{
+    answered, artifact, attempt, build, call, candidate, card_time, evaluation, run, to_u64,
+};
 use crate::{
-    AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, Result,
-    RunId, RunSummary, RunTask, TaskSummary,
+    AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, CardTime,
+    Result, RunId, RunSummary, RunTask, TaskSummary,
 };
 
 impl Store {
@@ -117,6 +119,16 @@ impl Store {
         bookings(&sums)
     }
 
+    /// What the calls of each task of a run cost, or may cost, in nano-dollars; a task without a
+    /// call is left out.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn spent_of_tasks(&self, run: &RunId) -> Result<Vec<(Digest, i64)>> {
+        let rows = call::spent_of_tasks(&mut *self.read().await?, run).await?;
+        Ok(rows.into_iter().map(|(task, nusd)| (Digest::from(task), nusd)).collect())
+    }
+
     /// A run in numbers.
     ///
     /// # Errors
@@ -134,9 +146,13 @@ impl Store {
             verdicts: verdict_counts(&attempts),
             usage: settled.map(CallSums::usage).transpose()?.unwrap_or_default(),
             bookings: bookings(&sums)?,
+            card_time: CardTime::default(),
             drifted: settled.map_or(Ok(0), |sums| to_u64("a number of calls", sums.drifted))?,
             run,
         };
+        for (_, time) in card_time::of_tasks(&mut tx, id).await? {
+            summary.card_time = summary.card_time.plus(time);
+        }
         for task in summary.run.tasks.clone() {
             let of_task = attempts.iter().filter(|bare| bare.task_hash == task.hash);
             let of_task = of_task.cloned().collect();

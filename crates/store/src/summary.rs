@@ -43,6 +43,32 @@ impl Bookings {
     }
 }
 
+/// Time for which cards were held, and may be, for evaluations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CardTime {
+    /// By evaluations that have ended.
+    pub used_us: u64,
+    /// By those that have not: under way, or lost with their program.
+    pub reserved_us: u64,
+    pub evaluations: u64,
+}
+
+impl CardTime {
+    /// What counts against a cap.
+    #[must_use]
+    pub fn total_us(self) -> u64 {
+        self.used_us.saturating_add(self.reserved_us)
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            used_us: self.used_us.saturating_add(other.used_us),
+            reserved_us: self.reserved_us.saturating_add(other.reserved_us),
+            evaluations: self.evaluations.saturating_add(other.evaluations),
+        }
+    }
+}
+
 /// A run in numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
@@ -54,6 +80,7 @@ pub struct RunSummary {
     /// Input and output tokens of the settled calls.
     pub usage: Usage,
     pub bookings: Bookings,
+    pub card_time: CardTime,
     /// Replies that had been recorded for another prompt.
     pub drifted: u64,
     /// One for each task of the run, in their order.

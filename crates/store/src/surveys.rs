@@ -1,5 +1,6 @@
 //! What surveys measured: baselines without a candidate, so that nobody measures them again.
 
+use pipeline::digest::Digest;
 use pipeline::timing::Spread;
 
 use crate::open::Store;
@@ -21,6 +22,22 @@ impl Store {
         task::put(&mut work, task).await?;
         survey_time::put(&mut work, key, spread).await?;
         work.commit().await
+    }
+
+    /// How fast each baseline of a task was on a device, by the newest survey under this judge and
+    /// toolchain: names and medians in nanoseconds.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn survey_times(
+        &self,
+        task: &Digest,
+        device_model: &str,
+        judge_hash: &str,
+        toolchain_id: &str,
+    ) -> Result<Vec<(String, f64)>> {
+        let mut tx = self.read().await?;
+        survey_time::of_task(&mut tx, task, [device_model, judge_hash, toolchain_id]).await
     }
 
     /// How fast a baseline was; `None` where nobody looked under this key.

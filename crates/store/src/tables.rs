@@ -12,6 +12,7 @@ pub(crate) mod baseline;
 pub(crate) mod build;
 pub(crate) mod call;
 pub(crate) mod candidate;
+pub(crate) mod card_time;
 pub(crate) mod claim;
 pub(crate) mod danger;
 pub(crate) mod evaluation;

@@ -1,6 +1,7 @@
 //! The ledger as a whole, on files in temporary folders.
 
 mod approving;
+mod card_time;
 mod chain;
 mod chronicle;
 mod claiming;

@@ -105,6 +105,8 @@ const RULES: &[Rule] = &[
               'decided_us', decided_us, 'hash', (SELECT claim FROM claim WHERE id = claim_id))
               FROM approval WHERE claim_id = $1 AND position = json_extract($2, '$.position')",
     },
+    Rule { kind: "card_reserved", key: "card", row: CARD },
+    Rule { kind: "card_released", key: "card", row: CARD },
     Rule {
         kind: "told",
         key: "run",
@@ -116,6 +118,9 @@ const RULES: &[Rule] = &[
 
 /// What an event of an older program says nothing of, and nothing may stand in the row for.
 const EMPTY_WHERE_UNSTATED: &[&str] = &["reviewer"];
+
+const CARD: &str = "SELECT json_object('attempt', attempt_id, 'stage', stage,
+    'reserved_us', reserved_us, 'used_us', used_us) FROM card_time WHERE id = $1";
 
 const JUDGED: &str = "SELECT json_object('eval_key', eval_key, 'report', report,
     'verdict', json_object('kind', kind, 'reason', reason, 'detail', detail)) FROM evaluation
@@ -175,6 +180,15 @@ const COUNTS: &[(&[&str], &str)] = &[
                            ON acceptance.id = acceptance_id JOIN attempt
                            ON attempt.id = attempt_id
                            WHERE run_id = $1 AND decision IS NOT NULL",
+    ),
+    (
+        &["card_reserved"],
+        "SELECT count(*) FROM card_time JOIN attempt ON attempt.id = attempt_id WHERE run_id = $1",
+    ),
+    (
+        &["card_released"],
+        "SELECT count(*) FROM card_time JOIN attempt ON attempt.id = attempt_id
+                             WHERE run_id = $1 AND used_us IS NOT NULL",
     ),
     (&["told"], "SELECT count(*) FROM tell WHERE run_id = $1"),
     (

@@ -15,6 +15,7 @@ pub(crate) const ATTEMPTS: &str = "WARPWRIGHT_ATTEMPTS";
 pub(crate) const TOKENS: &str = "WARPWRIGHT_TOKENS";
 pub(crate) const DOLLARS: &str = "WARPWRIGHT_DOLLARS";
 pub(crate) const HOURS: &str = "WARPWRIGHT_HOURS";
+pub(crate) const GPU_SECONDS: &str = "WARPWRIGHT_GPU_SECONDS";
 /// Overrides who judges.
 pub(crate) const EVALUATOR: &str = "WARPWRIGHT_EVALUATOR";
 /// Overrides whether a person approves claims before they go out.

@@ -7,12 +7,13 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use judge::{GpuConfig, Judge};
+use pipeline::card_time::Where;
 use pipeline::hardware::{HardwareSheet, SHEET_VERSION};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{CASE_CACHE_BYTES_MAX, CASE_CACHE_BYTES_MIN, SHEET_BYTES_MAX};
 use crate::outcome::{bad_input, not_available};
-use crate::settings::Places;
+use crate::settings::{EvaluatorSetting, Places, RunSettings};
 use crate::{confinement, environment, terminal, wiring};
 
 /// What `--device` says.
@@ -103,6 +104,15 @@ pub(crate) fn found(places: &Places) -> anyhow::Result<Vec<HardwareSheet>> {
         sheet.ceilings = kept(places, sheet).and_then(|kept| kept.ceilings);
     }
     Ok(sheets)
+}
+
+/// Where cards are held for the run's evaluations; the simulator holds none.
+pub(crate) fn cards(settings: &RunSettings, judge: &Judge) -> agent::Cards {
+    let at = match settings.evaluator {
+        EvaluatorSetting::Local => Where::Here,
+        EvaluatorSetting::Folder(_) => Where::Elsewhere,
+    };
+    agent::Cards::new((!judge.config().device.simulated).then_some(at))
 }
 
 /// The cards that a setting means; `None` for the simulator.

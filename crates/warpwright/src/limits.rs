@@ -101,3 +101,5 @@ pub(crate) const PAGE_ATTEMPTS_MAX: usize = 100;
 pub(crate) const PAGE_CODE_BYTES_MAX: usize = 1 << 20;
 /// Names of tasks that `status` puts into one line.
 pub(crate) const TASK_NAMES_MAX: usize = 12;
+/// Age of a price list, in days, from which on a run warns.
+pub(crate) const PRICE_DAYS_MAX: i64 = 90;

@@ -12,6 +12,7 @@ mod confinement;
 mod detach;
 mod embedded;
 mod environment;
+mod goals;
 mod gpus;
 mod handed;
 mod known;

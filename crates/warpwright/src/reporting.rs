@@ -13,6 +13,7 @@ pub(crate) mod page;
 pub(crate) mod timeline;
 
 use pipeline::attempt::Attempt;
+use pipeline::next_step::SearchEnd;
 use pipeline::report::Score;
 use pipeline::standing::{Scoreboard, Standing};
 use serde_json::Value;
@@ -31,6 +32,8 @@ pub(crate) struct RunReport {
     /// True where the operators have different weights.
     pub(crate) weighted: bool,
     pub(crate) books: Books,
+    /// What each priced model costs, and what is to be said of it.
+    pub(crate) prices: Vec<String>,
     /// `None` where nothing has a begin and an end yet.
     pub(crate) timeline: Option<Timeline>,
 }
@@ -46,6 +49,8 @@ pub(crate) struct TaskPart {
     pub(crate) share: f64,
     pub(crate) standing: Standing,
     pub(crate) advice: Advice,
+    /// Why its search ended, if it did.
+    pub(crate) search_end: Option<SearchEnd>,
 }
 
 /// A claim as it may be printed: in words and as JSON.

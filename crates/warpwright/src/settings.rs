@@ -188,12 +188,27 @@ impl RunSettings {
             Some(model) if self.budget.nusd_max.is_some() => Err(bad_input(format!(
                 "the price of {} is unknown, so that no dollar limit can be kept; add to its \
                  section in {}:\n  \
-                 price = {{ input = 2.0, cached_input = 0.5, output = 8.0 }}  \
-                 # dollars per million tokens: your provider's own numbers\nor\n  \
+                 price = {{ input = 2.0, cached_input = 0.5, output = 8.0, as_of = \"2026-11-01\" \
+                 }}  # dollars per million tokens: your provider's own numbers and their day\nor\n  \
                  price = \"free\"          # or \
                  \"subscription\", for a flat fee\nor run without --dollars",
                 model.describe(),
                 file::FILE_NAME
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl RunSettings {
+    /// Money of an operator is a part of the run's.
+    fn check_allotments(&self) -> anyhow::Result<()> {
+        let allotted = self.operators.iter().find(|operator| operator.allotted_nusd.is_some());
+        match allotted {
+            Some(operator) if self.budget.nusd_max.is_none() => Err(bad_input(format!(
+                "operator `{}`: `dollars` is what it may use before others of the run's dollars, \
+                 and the run has no limit of them: add dollars to [budget], or give --dollars",
+                operator.task
             ))),
             Some(_) | None => Ok(()),
         }
@@ -257,6 +272,7 @@ pub(crate) fn resolve_run(places: &Places, args: &RunArgs) -> anyhow::Result<Res
         notify: notify::program(&[&args.background.notify, &file.notify, &places.file.notify])?,
     };
     settings.check_prices()?;
+    settings.check_allotments()?;
     search::check_modes(&settings.models)?;
     Ok(ResolvedRun { settings, tasks })
 }
@@ -330,10 +346,9 @@ fn models(
              (`warpwright init` writes one)",
         ));
     }
-    let mut models = Vec::new();
-    for name in names {
-        let mut model = ModelSetting::resolve(&name, &places.file)?;
-        match &mut model {
+    let mut models = ModelSetting::resolve_all(&names, &places.file, &args.prices)?;
+    for model in &mut models {
+        match model {
             ModelSetting::Replay { strict, .. } => *strict |= args.strict_replay,
             ModelSetting::Mailbox(mailbox) => {
                 let deadline = args.mailbox_deadline.map(|minutes| u64::from(minutes) * 60_000);
@@ -342,7 +357,6 @@ fn models(
             ModelSetting::Demo | ModelSetting::Candidate { .. } | ModelSetting::Lines => {}
             ModelSetting::Openai(_) | ModelSetting::Command(_) => {}
         }
-        models.push(model);
     }
     Ok(models)
 }

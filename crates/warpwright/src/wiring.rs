@@ -332,6 +332,7 @@ pub(crate) fn engine(
         store: parts.store,
         models: Models::new(models, settings.search.order()),
         evaluator: evaluator(&settings.evaluator, &judge)?,
+        cards: gpus::cards(settings, &judge),
         judge,
         templates: parts.templates,
         operators: pairs
@@ -392,5 +393,5 @@ fn operator(
     let SearchSetting { in_flight, plateau, .. } = search;
     let limits = SearchLimits { attempts_max, plateau, in_flight_max: in_flight };
     let weight = setting.weight;
-    Operator { task: Arc::new(task), files: Arc::new(files), limits, weight, known }
+    Operator { known, ..Operator::new(Arc::new(task), Arc::new(files), limits, weight) }
 }

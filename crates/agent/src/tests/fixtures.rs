@@ -14,8 +14,8 @@ use pipeline::template::Templates;
 use store::{Boundary, NewRun, NewTask, RunId, RunKind, RunSummary, Store};
 
 use crate::{
-    AgentError, Engine, Here, InFlight, Interrupt, ModelOrder, ModelUse, Models, Operator, Pools,
-    Progress, Promotes, RunEnd,
+    AgentError, Cards, Engine, Here, InFlight, Interrupt, ModelOrder, ModelUse, Models, Operator,
+    Pools, Progress, Promotes, RunEnd,
 };
 
 /// A reply that is closed as malformed, without compiler or child.
@@ -80,13 +80,12 @@ impl World {
             evaluator: judge.clone(),
             judge,
             templates: Templates::new(texts.collect()).unwrap(),
-            operators: vec![Operator {
-                task: self.task.clone(),
-                files: Arc::default(),
-                limits: SearchLimits::of_attempts(2),
-                weight: 1.0,
-                known: None,
-            }],
+            operators: vec![Operator::new(
+                self.task.clone(),
+                Arc::default(),
+                SearchLimits::of_attempts(2),
+                1.0,
+            )],
             budget: Budget::of_attempts(2),
             promotes: Promotes::Nobody,
             seed: RunSeed([7; 32]),
@@ -96,6 +95,7 @@ impl World {
             here: Here::default(),
             in_flight: InFlight::default(),
             pools: Pools::new(2, 2, 64),
+            cards: Cards::default(),
         }
     }
 

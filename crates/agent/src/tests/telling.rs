@@ -34,7 +34,11 @@ async fn a_paused_run_waits_and_a_stopped_one_ends_until_it_is_told_to_go_on() {
             go_on().await;
             driven.await.unwrap().unwrap()
         } else {
-            assert_eq!(driven.await.unwrap().unwrap(), RunEnd::Interrupted, "{of_task}");
+            let stopped = match of_task {
+                true => RunEnd::Finished(StopReason::TasksStopped),
+                false => RunEnd::Interrupted,
+            };
+            assert_eq!(driven.await.unwrap().unwrap(), stopped);
             assert_eq!(store.run(&world.run).await.unwrap().state, RunState::Stopped);
             go_on().await;
             world.process(world.model(true), None).await.unwrap().unwrap()

@@ -381,3 +381,16 @@ pub(crate) async fn sums(
     let unknown = to_json("a price", &Price::Unknown)?;
     Ok(sqlx::query_as(query).bind(run.as_str()).bind(unknown).fetch_all(connection).await?)
 }
+
+/// What counts against each task of a run, in nano-dollars: paid, or the worst case while that is
+/// not known.
+pub(crate) async fn spent_of_tasks(
+    connection: &mut SqliteConnection,
+    run: &crate::RunId,
+) -> Result<Vec<(String, i64)>> {
+    let query = "SELECT task_hash, CAST(min(total(CASE WHEN call.state IN ('settled', 'failed')
+                     THEN cost_nusd ELSE reserved_nusd END), 9e18) AS INTEGER)
+                 FROM call JOIN attempt ON attempt.id = call.attempt_id
+                 WHERE attempt.run_id = $1 GROUP BY task_hash ORDER BY task_hash";
+    Ok(sqlx::query_as(query).bind(run.as_str()).fetch_all(connection).await?)
+}

@@ -1,6 +1,7 @@
 //! Table `event`: the append-only log of a run, each row carrying the hash of the one before.
 
 use pipeline::digest::Digest;
+use pipeline::next_step::SearchEnd;
 use serde_json::Value;
 use sqlx::SqliteConnection;
 
@@ -103,4 +104,28 @@ async fn page(connection: &mut SqliteConnection, run: &RunId, after: u64) -> Res
         .fetch_all(connection)
         .await?;
     Ok(rows)
+}
+
+/// What was noted last of each task's search that has ended, in the order of the notes.
+pub(crate) async fn search_ends(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+) -> Result<Vec<(Digest, SearchEnd)>> {
+    let query = "SELECT body FROM event WHERE run_id = $1 AND kind = 'search_ended' ORDER BY seq";
+    let bodies: Vec<String> =
+        sqlx::query_scalar(query).bind(run.as_str()).fetch_all(connection).await?;
+    let mut ends: Vec<(Digest, SearchEnd)> = Vec::new();
+    for body in bodies {
+        let Noted { task, end } = super::of_json("the end of a search", &body)?;
+        ends.retain(|(of, _)| *of != task);
+        ends.push((task, end));
+    }
+    Ok(ends)
+}
+
+/// The end of a search, as its note has it.
+#[derive(serde::Deserialize)]
+struct Noted {
+    task: Digest,
+    end: SearchEnd,
 }

@@ -1,5 +1,6 @@
 //! Table `survey_time`: how fast baselines were when a survey looked.
 
+use pipeline::digest::Digest;
 use pipeline::timing::Spread;
 use sqlx::SqliteConnection;
 
@@ -49,4 +50,29 @@ pub(crate) async fn get(
         .fetch_optional(connection)
         .await?;
     json.map(|json| of_json("a time of a survey", &json)).transpose()
+}
+
+/// Names and medians of a task's baselines under a device's model, a judge and a toolchain, of each
+/// baseline the newest.
+pub(crate) async fn of_task(
+    connection: &mut SqliteConnection,
+    task: &Digest,
+    [device_model, judge_hash, toolchain_id]: [&str; 3],
+) -> Result<Vec<(String, f64)>> {
+    let query = "SELECT baseline, spread FROM survey_time WHERE task_hash = $1
+                 AND device_model = $2 AND judge_hash = $3 AND toolchain_id = $4
+                 ORDER BY created_us";
+    let rows: Vec<(String, String)> = sqlx::query_as(query)
+        .bind(task.as_str())
+        .bind(device_model)
+        .bind(judge_hash)
+        .bind(toolchain_id)
+        .fetch_all(connection)
+        .await?;
+    let mut newest = std::collections::BTreeMap::new();
+    for (baseline, json) in rows {
+        let spread: Spread = of_json("a time of a survey", &json)?;
+        newest.insert(baseline, spread.median_ns);
+    }
+    Ok(newest.into_iter().collect())
 }

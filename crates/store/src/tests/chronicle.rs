@@ -4,6 +4,7 @@ use pipeline::attempt::State;
 use pipeline::baseline::BaselineId;
 use pipeline::digest::Digest;
 use pipeline::lanes::Span;
+use pipeline::next_step::SearchEnd;
 use pipeline::timing::Spread;
 
 use super::fixtures::{
@@ -93,5 +94,32 @@ async fn the_first_time_of_a_baseline_stays_under_its_whole_key() {
         SurveyKey { toolchain_id: "newer", ..key },
     ] {
         assert_eq!(ledger.store.survey_time(&key).await.unwrap(), None, "{key:?}");
+    }
+    // Of each baseline the newest, whatever driver or framework it was.
+    for (key, median_ns) in [
+        (SurveyKey { driver: "590.1", ..key }, 6.0),
+        (SurveyKey { baseline: &compiled, ..key }, 3.0),
+        (SurveyKey { device_model: "H100", ..key }, 1.0),
+        (SurveyKey { judge_hash: "stricter", ..key }, 1.0),
+    ] {
+        ledger.store.put_survey_time(&task, &key, &spread(median_ns)).await.unwrap();
+    }
+    let times = async |task, device| {
+        ledger.store.survey_times(task, device, "judge", "nvrtc").await.unwrap()
+    };
+    let both = [("compile-strict".to_owned(), 3.0), ("eager-strict".to_owned(), 6.0)];
+    assert_eq!(times(&hash, "H200").await, both);
+    assert_eq!(times(&other, "H200").await, []);
+    assert_eq!(times(&hash, "simulated").await, []);
+}
+
+#[tokio::test]
+async fn the_end_of_a_search_is_what_was_noted_last() {
+    let ledger = Ledger::new().await;
+    let (store, run, task) = (&ledger.store, &ledger.run, task_hash());
+    assert_eq!(store.search_ends(run).await.unwrap(), []);
+    for end in [SearchEnd::Plateau, SearchEnd::TargetReached] {
+        store.note_search_ended(run, &task, end).await.unwrap();
+        assert_eq!(store.search_ends(run).await.unwrap(), [(task.clone(), end)]);
     }
 }

@@ -240,7 +240,7 @@ impl Ledger {
 }
 
 fn unhurried() -> Pace {
-    Pace { interrupt: Interrupt::patient(), deadline: None }
+    Pace { interrupt: Interrupt::patient(), deadline: None, card_time: None }
 }
 
 fn all() -> Vec<BaselineId> {

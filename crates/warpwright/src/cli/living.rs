@@ -81,7 +81,7 @@ pub(crate) struct TellWhat {
     /// How much the task counts beside the others; the usual weight is 1
     #[arg(long, value_name = "NUMBER")]
     pub(crate) weight: Option<f64>,
-    /// More of what the run may spend, as usd=50,hours=2,tokens=1000000,attempts=20
+    /// More of what the run may spend, as usd=50,hours=2,tokens=1000000,attempts=20,gpu-seconds=600
     #[arg(long, value_name = "AMOUNTS")]
     pub(crate) add: Option<String>,
 }

@@ -17,7 +17,7 @@ fn attempts() -> clap::builder::RangedI64ValueParser<u32> {
 #[derive(Debug, Args)]
 pub(crate) struct BudgetArgs {
     /// How many attempts may be made at all tasks together [default: 10 for each task]
-    /// (a new run also reads WARPWRIGHT_ATTEMPTS, _TOKENS, _DOLLARS and _HOURS)
+    /// (a new run also reads WARPWRIGHT_ATTEMPTS, _TOKENS, _DOLLARS, _HOURS and _GPU_SECONDS)
     #[arg(long, value_name = "N", value_parser = attempts())]
     pub(crate) attempts: Option<u32>,
     /// How many input and output tokens may be used
@@ -32,6 +32,10 @@ pub(crate) struct BudgetArgs {
     /// When the run stops: the next 07:30 by this machine's clock, or a full date and time
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
+    /// For how many seconds GPUs may be held for the run's evaluations; without effect on the
+    /// simulator, which holds none
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) gpu_seconds: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -43,6 +47,11 @@ pub(crate) struct RunArgs {
     /// give it again for models that attempts take in turn
     #[arg(long = "model", value_name = "MODEL", env = environment::MODEL)]
     pub(crate) models: Vec<String>,
+    /// The price of a model, in place of its section's: NAME=INPUT/OUTPUT or
+    /// NAME=INPUT/CACHED/OUTPUT in dollars per million tokens, with the list's day as @2026-11-01
+    /// behind it, or NAME=free, NAME=subscription
+    #[arg(long = "price", value_name = "NAME=PRICE")]
+    pub(crate) prices: Vec<String>,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
     #[command(flatten)]
@@ -88,6 +97,9 @@ pub(crate) struct ResumeArgs {
     /// Go on with another model; give it again for models that attempts take in turn
     #[arg(long = "model", value_name = "MODEL")]
     pub(crate) models: Vec<String>,
+    /// The price of a model that --model names, as for `run`
+    #[arg(long = "price", value_name = "NAME=PRICE", requires = "models")]
+    pub(crate) prices: Vec<String>,
     /// Go on with another evaluator: `local` or `folder:DIR`
     #[arg(long, value_name = "WHO")]
     pub(crate) evaluator: Option<String>,

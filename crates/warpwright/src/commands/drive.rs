@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent::{AgentError, Interrupt, RunEnd};
+use agent::{AgentError, Engine, Interrupt, RunEnd};
 use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use llm::Model;
 use pipeline::closing::search_deadline_us;
+use pipeline::next_step::StopReason;
 use pipeline::report::Score;
 use pipeline::task::Task;
 use pipeline::tell::Told;
-use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock};
+use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock, Store};
 
-use crate::claims::carry::Pace;
+use crate::claims::carry::{CardPace, Pace};
 use crate::claims::{measured, words};
 use crate::cli::RunArgs;
 use crate::commands::{ending, estimate};
@@ -21,10 +22,10 @@ use crate::notify::Notifier;
 use crate::outcome::{Exit, Outcome};
 use crate::progress::Watch;
 use crate::settings::model::ModelSetting;
-use crate::settings::{self, EvaluatorSetting, Places, ResolvedRun, RunSettings};
+use crate::settings::{self, EvaluatorSetting, Places, ResolvedRun, RunSettings, price};
 use crate::signals::StopSignals;
 use crate::wiring::{self, Parts};
-use crate::{admission, detach, embedded, gpus, known, privacy, progress, terminal};
+use crate::{admission, detach, embedded, goals, gpus, known, privacy, progress, terminal};
 
 /// Attempts of the demo: as many as its transcript holds.
 const DEMO_ATTEMPTS: u32 = 6;
@@ -55,13 +56,6 @@ pub(crate) async fn run(places: &Places, args: &RunArgs) -> anyhow::Result<Outco
     }
     args.background.background.as_deref().map_or(Ok(()), detach::enter)?;
     let resolved = settings::resolve_run(places, args)?;
-    if let Some(operator) = resolved.settings.operators.iter().find(|it| it.target.is_some()) {
-        terminal::note(&format!(
-            "the target of `{}` is stored but nothing acts on it yet: it is a speed-up over a \
-             baseline, and none is measured",
-            operator.task
-        ));
-    }
     if args.dry_run {
         return estimate::perform(places, &resolved).await;
     }
@@ -167,12 +161,14 @@ pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outco
     let notifier = Notifier::of_run(&settings, &run, &store);
     let observer = progress::observer(&settings, watch.as_ref(), notifier.clone());
     let mut engine = wiring::engine(parts, &settings, observer)?;
+    steer(&mut engine, &store, &run, &settings).await?;
     engine.tells_bookings = watch.is_some() || notifier.is_some();
     let deadline_us = engine.budget.deadline_us;
     if measures_at_the_end(&settings) && engine.judge.config().gpus.is_some() {
         let (now_us, tasks) = (store.now_us(), engine.operators.len());
         engine.budget.deadline_us =
             deadline_us.map(|end_us| search_deadline_us(end_us, now_us, tasks));
+        engine.cards.keep_for(tasks);
     }
     let interrupts = listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
     let judge = Arc::clone(&engine.judge);
@@ -189,6 +185,7 @@ pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outco
             deadline: left_us.map(|left_us| {
                 Instant::now() + Duration::from_micros(u64::try_from(left_us).unwrap_or(0))
             }),
+            card_time: Some(CardPace { cap_us: told.budget(settings.budget).gpu_us_max }),
         };
         let stops = listen(pace.interrupt.clone(), [STOPPING_MEASUREMENT; 2])?;
         if let Err(error) = measured::measure_best(&store, &judge, &run, &pace).await {
@@ -208,9 +205,37 @@ pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outco
     ended
 }
 
+/// Gives the engine what its targets are held against, and tells what has no effect or is old.
+async fn steer(
+    engine: &mut Engine<Model>,
+    store: &Store,
+    run: &RunId,
+    settings: &RunSettings,
+) -> anyhow::Result<()> {
+    let row = store.run(run).await?;
+    let targets = goals::of_run(store, &row, settings).await?;
+    for (index, operator) in engine.operators.iter_mut().enumerate() {
+        operator.goal_ns = targets[index].as_ref().and_then(goals::Target::goal_ns);
+        operator.allotted_nusd = settings.operators[index].allotted_nusd;
+    }
+    let simulated = engine.judge.config().device.simulated;
+    let mut remarks = goals::remarks(&targets, &row, simulated);
+    if simulated && settings.budget.gpu_us_max.is_some() {
+        let why = "the limit of GPU-seconds has no effect here: the simulator holds no GPU";
+        remarks.push(why.to_owned());
+    }
+    remarks.extend(price::warnings(&settings.models, store.now_us()));
+    remarks.iter().for_each(|remark| terminal::note(remark));
+    Ok(())
+}
+
 /// Not by a person, and not because this program broke.
 fn ended_by_itself(end: &Result<RunEnd, AgentError>) -> bool {
-    matches!(end, Ok(RunEnd::Finished(_) | RunEnd::Provider { .. }))
+    match end {
+        Ok(RunEnd::Finished(reason)) => *reason != StopReason::TasksStopped,
+        Ok(RunEnd::Provider { .. }) => true,
+        Ok(RunEnd::Interrupted | RunEnd::InputEnded) | Err(_) => false,
+    }
 }
 
 /// A run that is judged here ends with a look at its best kernels, once it has ended by itself.

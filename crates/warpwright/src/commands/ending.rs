@@ -9,7 +9,7 @@ use store::{RunId, RunKind, RunSummary, Store};
 
 use crate::claims::measured;
 use crate::commands::drive::attempt_line;
-use crate::commands::status::dollars;
+use crate::commands::status::{card_time_in_words, dollars};
 use crate::environment;
 use crate::outcome::{Exit, Outcome};
 use crate::settings::Places;
@@ -42,8 +42,14 @@ pub(crate) fn outcome(end: &RunEnd) -> Outcome {
         RunEnd::Finished(StopReason::AttemptsSpent | StopReason::SearchesEnded)
         | RunEnd::InputEnded => Outcome::done(),
         RunEnd::Finished(
-            StopReason::TokensSpent | StopReason::DollarsSpent | StopReason::TimeSpent,
+            StopReason::TokensSpent
+            | StopReason::DollarsSpent
+            | StopReason::TimeSpent
+            | StopReason::GpuSecondsSpent,
         ) => Outcome::ended(Exit::BudgetEnded, end.describe()),
+        RunEnd::Finished(StopReason::TasksStopped) => {
+            Outcome::ended(Exit::Interrupted, end.describe())
+        }
         RunEnd::Provider { class, .. } => {
             Outcome::ended(Exit::BudgetEnded, end.describe()).with("class", class.clone())
         }
@@ -142,6 +148,9 @@ fn spent_in_words(summary: &RunSummary) -> String {
         format!("{} dollars", dollars(paid)),
         format!("{} tokens in, {} out", summary.usage.input_tokens, summary.usage.output_tokens),
     ];
+    if summary.card_time.evaluations > 0 {
+        parts.push(card_time_in_words(summary.card_time));
+    }
     if bookings.lost.calls > 0 {
         let (calls, nusd) = (bookings.lost.calls, dollars(bookings.lost.nusd));
         parts.push(format!("{calls} calls booked as lost at {nusd} dollars"));
@@ -200,6 +209,12 @@ fn next_command(summary: &RunSummary, end: &RunEnd, named: &str) -> (String, &'s
             (resume(" --dollars USD"), "with more money, what is spent included")
         }
         RunEnd::Finished(StopReason::TimeSpent) => (resume(" --hours H"), "with more time"),
+        RunEnd::Finished(StopReason::GpuSecondsSpent) => {
+            (resume(" --gpu-seconds N"), "with more GPU-seconds, what is used included")
+        }
+        RunEnd::Finished(StopReason::TasksStopped) => {
+            (format!("tell {named} TASK --resume"), "then `resume`: that task goes on")
+        }
         RunEnd::Provider { class, .. } if class == "drift" => {
             (resume(" --allow-drift"), "take replies to other prompts")
         }

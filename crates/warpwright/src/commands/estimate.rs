@@ -10,9 +10,10 @@ use pipeline::scrub::Scrubber;
 use pipeline::template::Templates;
 use store::Store;
 
-use crate::commands::status::dollars;
+use crate::commands::status::{dollars, seconds};
+use crate::gpus::{self, DeviceSetting};
 use crate::outcome::Outcome;
-use crate::settings::{Places, ResolvedRun};
+use crate::settings::{EvaluatorSetting, Places, ResolvedRun, RunSettings, price};
 use crate::{privacy, terminal, wiring};
 
 /// What one model of the run will need.
@@ -43,7 +44,54 @@ pub(crate) async fn perform(places: &Places, resolved: &ResolvedRun) -> anyhow::
         };
         parts.push(Part { model: info.model.clone(), estimate: estimate(&plan, &history) });
     }
-    Ok(say(attempts, resolved.tasks.len(), &parts))
+    let cards = card_time(places, resolved, attempts).await?;
+    let mut lines = vec![cards.0];
+    lines.extend(price::lines(&settings.models).into_iter().map(|it| format!("price: {it}")));
+    lines.extend(price::warnings(&settings.models, now_us()));
+    let prices: Vec<_> = settings
+        .models
+        .iter()
+        .map(|it| serde_json::json!({ "model": it.model_name(), "as_of": it.price_as_of() }))
+        .collect();
+    Ok(say(attempts, resolved.tasks.len(), &parts, &lines)
+        .with("estimated_gpu_us", cards.1)
+        .with("prices", prices))
+}
+
+fn now_us() -> i64 {
+    jiff::Timestamp::now().as_microsecond()
+}
+
+/// GPU-seconds, from what attempts on such a device took in this ledger; in words, and in
+/// microseconds where they are known.
+async fn card_time(
+    places: &Places,
+    resolved: &ResolvedRun,
+    attempts: u64,
+) -> anyhow::Result<(String, Option<u64>)> {
+    let device = match device_model(places, &resolved.settings) {
+        Ok(Some(device)) => device,
+        Ok(None) => {
+            return Ok(("GPU-seconds: none, since the simulator holds no GPU".to_owned(), None));
+        }
+        Err(error) => return Ok((format!("GPU-seconds: not known: {error:#}"), None)),
+    };
+    let (used_us, of) = match places.ledger.exists() {
+        true => Store::open_read_only(&places.ledger).await?.card_history(&device).await?,
+        false => (0, 0),
+    };
+    let Some(mean_us) = used_us.checked_div(of) else {
+        let words = "GPU-seconds: not known, since this ledger has no evaluation on such a GPU; \
+                     --rehearse measures";
+        return Ok((words.to_owned(), None));
+    };
+    let whole_us = mean_us.saturating_mul(attempts);
+    let (whole, mean) = (seconds(whole_us), seconds(mean_us));
+    let words = format!(
+        "GPU-seconds: {whole}, {mean} an attempt (the mean of {of} in this ledger, promotions and \
+         measurements included)"
+    );
+    Ok((words, Some(whole_us)))
 }
 
 /// As many attempts as all limits on them allow.
@@ -78,7 +126,20 @@ async fn history(places: &Places, info: &ModelInfo) -> anyhow::Result<CallHistor
     Ok(store.call_history(&provider, &model).await?)
 }
 
-fn say(attempts: u64, tasks: usize, parts: &[Part]) -> Outcome {
+/// The GPU that would judge; `None` for the simulator.
+fn device_model(places: &Places, settings: &RunSettings) -> anyhow::Result<Option<String>> {
+    if let EvaluatorSetting::Folder(folder) = &settings.evaluator
+        && settings.device == DeviceSetting::Auto
+        && let Some(device) = fleet::announced(folder)?
+    {
+        return Ok((!device.simulated).then_some(device.model));
+    }
+    let cards = gpus::chosen(places, &settings.device)?;
+    let first = cards.as_ref().and_then(|cards| cards.first());
+    Ok(first.map(|sheet| sheet.facts.model.clone()))
+}
+
+fn say(attempts: u64, tasks: usize, parts: &[Part], lines: &[String]) -> Outcome {
     terminal::line(&format!("{attempts} attempts at {tasks} tasks; nothing was asked or stored"));
     let mut nusd = Some(0_i64);
     for Part { model, estimate } in parts {
@@ -100,6 +161,7 @@ fn say(attempts: u64, tasks: usize, parts: &[Part]) -> Outcome {
         )));
         nusd = nusd.zip(estimate.nusd).map(|(sum, nusd)| sum.saturating_add(nusd));
     }
+    lines.iter().for_each(|line| terminal::line(&terminal::one_line(line)));
     terminal::line(
         "Prompts grow with what was tried, calls that fail are made again, and judging goes on \
          beside the answers: limits hold whatever the estimate says.",

@@ -94,7 +94,7 @@ async fn live_line(store: &Store, summary: &RunSummary) -> anyhow::Result<String
         |_| String::new(),
         |settings| {
             let budget = told.budget(settings.budget);
-            limits_in_words(&budget, summary.bookings.total(), store.now_us())
+            limits_in_words(&budget, (summary.bookings.total(), summary.card_time), store.now_us())
         },
     );
     let attempts = status::attempts_in_words(summary);

@@ -96,8 +96,7 @@ fn resumed_settings(
     let strict = |model: &ModelSetting| matches!(model, ModelSetting::Replay { strict: true, .. });
     let was_strict = settings.models.iter().any(strict);
     if !args.models.is_empty() {
-        let resolved = args.models.iter().map(|name| ModelSetting::resolve(name, &places.file));
-        settings.models = resolved.collect::<anyhow::Result<_>>()?;
+        settings.models = ModelSetting::resolve_all(&args.models, &places.file, &args.prices)?;
     }
     for model in &mut settings.models {
         if let ModelSetting::Replay { strict, .. } = model {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pipeline::budget::Budget;
 use pipeline::next_step::StopReason;
 use pipeline::tell::{Leave, Told};
-use store::{Booking, RunRow, RunState, RunSummary, Store};
+use store::{Booking, CardTime, RunRow, RunState, RunSummary, Store};
 
 use crate::claims::words;
 use crate::cli::StatusArgs;
@@ -13,7 +13,7 @@ use crate::commands::{tell, why};
 use crate::limits::{RUNS_LISTED_MAX, TASK_NAMES_MAX};
 use crate::outcome::Outcome;
 use crate::settings::model::ModelSetting;
-use crate::settings::{Places, RunSettings};
+use crate::settings::{Places, RunSettings, price};
 use crate::{selector, terminal};
 
 /// Lists the runs, or shows one.
@@ -181,12 +181,22 @@ fn show_money(store: &Store, summary: &RunSummary, told: &Told) {
             bookings.unpriced_calls
         ));
     }
+    if summary.card_time.evaluations > 0 {
+        terminal::line(&format!("cards     {}", card_time_in_words(summary.card_time)));
+    }
     if let Ok(settings) = serde_json::from_str::<RunSettings>(&summary.run.settings_json) {
         let budget = told.budget(settings.budget);
-        let limits = limits_in_words(&budget, bookings.total(), store.now_us());
+        let used = (bookings.total(), summary.card_time);
+        let limits = limits_in_words(&budget, used, store.now_us());
         terminal::line(&format!("limits    {limits}"));
-        if let Some(rest) = unreachable(&settings.budget, bookings.total(), run_reason(summary)) {
-            terminal::line(&format!("rest      {rest}, too little for another call"));
+        if let Some(rest) = unreachable(&budget, used, run_reason(summary)) {
+            terminal::line(&format!("rest      {rest}"));
+        }
+        for line in price::lines(&settings.models) {
+            terminal::line(&format!("price     {line}"));
+        }
+        for warning in price::warnings(&settings.models, summary.run.started_us) {
+            terminal::line(&format!("warning   {warning}"));
         }
     }
 }
@@ -196,24 +206,54 @@ fn run_reason(summary: &RunSummary) -> &str {
 }
 
 /// What is left of the limit that ended a run: no call fits into it.
-fn unreachable(budget: &Budget, used: Booking, reason: &str) -> Option<String> {
+fn unreachable(budget: &Budget, used: (Booking, CardTime), reason: &str) -> Option<String> {
+    let (booked, cards) = used;
     if reason == StopReason::TokensSpent.describe() {
-        return Some(format!("{} tokens", budget.tokens_max?.saturating_sub(used.tokens)));
+        let left = budget.tokens_max?.saturating_sub(booked.tokens);
+        return Some(format!("{left} tokens, too little for another call"));
     }
     if reason == StopReason::DollarsSpent.describe() {
-        return Some(format!("{} dollars", dollars(budget.nusd_max?.saturating_sub(used.nusd))));
+        let left = dollars(budget.nusd_max?.saturating_sub(booked.nusd));
+        return Some(format!("{left} dollars, too little for another call"));
+    }
+    if reason == StopReason::GpuSecondsSpent.describe() {
+        let left = seconds(budget.gpu_us_max?.saturating_sub(cards.total_us()));
+        return Some(format!("{left} GPU-seconds, too little for another kernel"));
     }
     None
 }
 
+/// Time on cards, and what of it may still change.
+pub(crate) fn card_time_in_words(time: CardTime) -> String {
+    let CardTime { used_us, reserved_us, evaluations } = time;
+    let reserved = match reserved_us {
+        0 => String::new(),
+        reserved_us => format!(", {} reserved or lost", seconds(reserved_us)),
+    };
+    format!("{} GPU-seconds used{reserved}, {evaluations} evaluations", seconds(used_us))
+}
+
+/// Microseconds as seconds.
+pub(crate) fn seconds(us: u64) -> String {
+    format!("{:.1}", us as f64 / 1e6)
+}
+
 /// Each limit with what of it is used.
-pub(crate) fn limits_in_words(budget: &Budget, used: Booking, now_us: i64) -> String {
+pub(crate) fn limits_in_words(
+    budget: &Budget,
+    (used, cards): (Booking, CardTime),
+    now_us: i64,
+) -> String {
     let mut parts = vec![format!("{} attempts", budget.attempts_max)];
     if let Some(tokens) = budget.tokens_max {
         parts.push(format!("{} of {tokens} tokens", used.tokens));
     }
     if let Some(nusd) = budget.nusd_max {
         parts.push(format!("{} of {} dollars", dollars(used.nusd), dollars(nusd)));
+    }
+    if let Some(gpu_us) = budget.gpu_us_max {
+        let (used, cap) = (seconds(cards.total_us()), seconds(gpu_us));
+        parts.push(format!("{used} of {cap} GPU-seconds"));
     }
     if let Some(end_us) = budget.deadline_us {
         let end = jiff::Timestamp::from_microsecond(end_us).unwrap_or(jiff::Timestamp::MAX);
@@ -248,6 +288,8 @@ fn with_numbers(outcome: Outcome, store: &Store, summary: &RunSummary) -> Outcom
         .with("reserved_nusd", bookings.reserved.nusd)
         .with("lost_nusd", bookings.lost.nusd)
         .with("unpriced_calls", bookings.unpriced_calls)
+        .with("gpu_used_us", summary.card_time.used_us)
+        .with("gpu_reserved_us", summary.card_time.reserved_us)
         .with(
             "calls",
             serde_json::json!({

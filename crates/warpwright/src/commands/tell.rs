@@ -93,13 +93,16 @@ fn said(what: &TellWhat, of_task: bool, budget: &Budget) -> anyhow::Result<Vec<S
     Ok(said)
 }
 
-/// `usd=50,hours=2,tokens=1000000,attempts=20`, of caps that the run has.
+/// `usd=50,hours=2,tokens=1000000,attempts=20,gpu-seconds=600`, of caps that the run has.
 fn added(text: &str, budget: &Budget) -> anyhow::Result<Added> {
     let mut added = Added::default();
     for part in text.split(',') {
         let wrong = |why: &str| bad_input(format!("--add {part}: {why}"));
         let (name, amount) = part.split_once('=').ok_or_else(|| {
-            wrong("write usd=50, hours=2, tokens=1000000 or attempts=20, with commas between")
+            wrong(
+                "write usd=50, hours=2, tokens=1000000, attempts=20 or gpu-seconds=600, with commas \
+                 between",
+            )
         })?;
         let amount: f64 = amount.trim().parse().map_err(|_| wrong("the amount is no number"))?;
         if !(amount > 0.0 && amount <= 1e12) {
@@ -122,7 +125,14 @@ fn added(text: &str, budget: &Budget) -> anyhow::Result<Added> {
             "tokens" => added.tokens = whole("tokens")?,
             "attempts" if amount > 1e6 => return Err(wrong("write at most 1000000 attempts")),
             "attempts" => added.attempts = whole("attempts")?,
-            _ => return Err(wrong("write usd, hours, tokens or attempts")),
+            "gpu-seconds" | "gpu_seconds" if budget.gpu_us_max.is_none() => {
+                return Err(none("GPU-seconds"));
+            }
+            "gpu-seconds" | "gpu_seconds" if amount > 1e9 => {
+                return Err(wrong("write at most 1000000000 GPU-seconds"));
+            }
+            "gpu-seconds" | "gpu_seconds" => added.gpu_us = (amount * 1e6) as i64,
+            _ => return Err(wrong("write usd, hours, tokens, attempts or gpu-seconds")),
         }
     }
     Ok(added)
@@ -153,6 +163,7 @@ fn taken_back(told: &Told, args: &BudgetArgs) -> Option<Added> {
         tokens: back(args.tokens.is_some(), told.added.tokens),
         nusd: back(args.dollars.is_some(), told.added.nusd),
         us: back(args.hours.is_some() || args.until.is_some(), told.added.us),
+        gpu_us: back(args.gpu_seconds.is_some(), told.added.gpu_us),
     };
     (taken != Added::default()).then_some(taken)
 }
@@ -173,6 +184,7 @@ pub(crate) fn in_words(said: &Said) -> String {
                 (added.tokens as f64, "tokens"),
                 (added.nusd as f64 / 1e9, "dollars"),
                 (added.us as f64 / 3.6e9, "hours"),
+                (added.gpu_us as f64 / 1e6, "GPU-seconds"),
             ];
             let parts = parts.iter().filter(|(amount, _)| *amount != 0.0);
             let parts: Vec<_> =
@@ -264,18 +276,23 @@ mod tests {
             attempts_max: 9,
             nusd_max: Some(1),
             deadline_us: Some(1),
+            gpu_us_max: Some(1),
             ..Budget::default()
         };
-        let found = added("usd=0.5,hours=2, attempts=20", &budget).unwrap();
-        let wanted = Added { attempts: 20, tokens: 0, nusd: 500_000_000, us: 7_200_000_000 };
+        let found = added("usd=0.5,hours=2, attempts=20,gpu-seconds=600", &budget).unwrap();
+        let (us, gpu_us) = (7_200_000_000, 600_000_000);
+        let wanted = Added { attempts: 20, tokens: 0, nusd: 500_000_000, us, gpu_us };
         assert_eq!(found, wanted);
-        assert_eq!(in_words(&Said::Add(found)), "+20 attempts, +0.5 dollars, +2 hours");
+        let words = "+20 attempts, +0.5 dollars, +2 hours, +600 GPU-seconds";
+        assert_eq!(in_words(&Said::Add(found)), words);
+        let unbound = added("gpu-seconds=5", &Budget { gpu_us_max: None, ..budget });
+        assert!(unbound.unwrap_err().to_string().contains("no limit of GPU-seconds"));
         for (text, part) in [
             ("tokens=5", "no limit of tokens to add to"),
             ("usd", "write usd=50"),
             ("usd=-5", "above 0"),
             ("usd=x", "no number"),
-            ("euros=5", "write usd, hours, tokens or attempts"),
+            ("euros=5", "write usd, hours, tokens, attempts or gpu-seconds"),
             ("attempts=0.5", "whole attempts"),
             ("hours=inf", "above 0"),
             ("", "write usd=50"),

@@ -1,11 +1,16 @@
 //! `status --why`: what it is worth to go on with each task of a run, by the rule that decides.
 
+use pipeline::allotment::{Purse, Wish, purses};
 use pipeline::attempt::Attempt;
-use pipeline::next_step::{Ask, SearchLimits};
+use pipeline::card_time::bound_us;
+use pipeline::next_step::{Ask, SearchEnd, SearchLimits};
+use pipeline::report::Stage;
 use pipeline::schedule::{Phase, Search, Standing, Turn, next_turn, standing};
-use pipeline::tell::Told;
+use pipeline::tell::{Leave, Told};
 use store::{RunRow, Store};
 
+use crate::commands::status::{dollars, seconds};
+use crate::goals::{self, Target};
 use crate::outcome::{Outcome, bad_input};
 use crate::settings::{OperatorSetting, RunSettings};
 use crate::terminal;
@@ -28,12 +33,22 @@ pub(crate) async fn show(store: &Store, run: &RunRow, outcome: Outcome) -> anyho
         known.push(Known { attempts, in_flight: of_task.map(|attempt| attempt.ask).collect() });
     }
     let told = Told::of(&store.tells(&run.id).await?);
+    let budget = told.budget(settings.budget);
+    let targets = goals::of_run(store, run, &settings).await?;
+    let purses = purses_of(store, run, &settings, &told).await?;
     let mut searches = Vec::new();
-    for ((operator, known), task) in settings.operators.iter().zip(&known).zip(&run.tasks) {
-        let weight = told.weight(&task.hash, operator.weight);
-        searches.push(Search { weight, ..search(&settings, operator, known) });
+    for (index, (operator, known)) in settings.operators.iter().zip(&known).enumerate() {
+        let task = &run.tasks[index].hash;
+        let stopped = (told.leave(task) == Leave::Stopped).then_some(SearchEnd::Stopped);
+        searches.push(Search {
+            weight: told.weight(task, operator.weight),
+            ended: stopped,
+            goal_ns: targets[index].as_ref().and_then(Target::goal_ns),
+            purse: purses[index],
+            ..search(&settings, operator, known)
+        });
     }
-    let next = match next_turn(settings.budget.attempts_max, &searches) {
+    let next = match next_turn(budget.attempts_max, &searches) {
         Turn::Ask { task, .. } => Some(task),
         Turn::Wait | Turn::Stop(_) => None,
     };
@@ -45,12 +60,31 @@ pub(crate) async fn show(store: &Store, run: &RunRow, outcome: Outcome) -> anyho
     terminal::line(
         "expected gain = headroom x weight / attempts per improvement / (1 + under way)",
     );
+    let allotted_first = purses.iter().any(Option::is_some);
+    if allotted_first {
+        terminal::line(
+            "whoever has used its allotment waits while another has not, and has something to gain",
+        );
+    }
+    if let Some(cap_us) = budget.gpu_us_max {
+        terminal::line(&format!(
+            "GPU-seconds: {} of {} used or reserved; a first judgement reserves {}, a promotion {}",
+            seconds(store.card_time(&run.id).await?.total_us()),
+            seconds(cap_us),
+            seconds(bound_us(Stage::Search)),
+            seconds(bound_us(Stage::Promote)),
+        ));
+    }
     let mut rows = Vec::new();
     for (index, standing) in standings {
         let task = &run.tasks[index].name;
         let is_next = Some(index) == next;
-        terminal::line(&terminal::one_line(&line(task, &standing, is_next)));
-        rows.push(serde_json::json!({ "task": task, "next": is_next, "standing": standing }));
+        let target = targets[index].as_ref();
+        terminal::line(&terminal::one_line(&line(task, &standing, is_next, target)));
+        rows.push(serde_json::json!({
+            "task": task, "next": is_next, "standing": standing,
+            "goal_ns": target.and_then(Target::goal_ns),
+        }));
     }
     Ok(outcome.with("why", rows))
 }
@@ -62,10 +96,30 @@ fn search<'a>(settings: &RunSettings, operator: &OperatorSetting, known: &'a Kno
         in_flight_max: settings.search.in_flight,
     };
     let Known { attempts, in_flight } = known;
-    Search { limits, weight: operator.weight, attempts, in_flight, ended: None }
+    let weight = operator.weight;
+    Search { limits, weight, attempts, in_flight, ended: None, goal_ns: None, purse: None }
 }
 
-fn line(task: &str, standing: &Standing, is_next: bool) -> String {
+/// What each operator may use before others, by the rule of the run itself.
+async fn purses_of(
+    store: &Store,
+    run: &RunRow,
+    settings: &RunSettings,
+    told: &Told,
+) -> anyhow::Result<Vec<Option<Purse>>> {
+    let spent = store.spent_of_tasks(&run.id).await?;
+    let pairs = settings.operators.iter().zip(&run.tasks);
+    let (wishes, spent): (Vec<Wish>, Vec<i64>) = pairs
+        .map(|(operator, task)| {
+            let weight = told.weight(&task.hash, operator.weight);
+            let nusd = spent.iter().find(|(of, _)| *of == task.hash).map_or(0, |(_, nusd)| *nusd);
+            (Wish { nusd: operator.allotted_nusd, weight }, nusd)
+        })
+        .unzip();
+    Ok(purses(told.budget(settings.budget).nusd_max, &wishes, &spent))
+}
+
+fn line(task: &str, standing: &Standing, is_next: bool, target: Option<&Target>) -> String {
     let Standing { weight, headroom, attempts_per_improvement, expected_gain, .. } = standing;
     let phase = match standing.phase {
         Phase::Start => "gets its first attempts".to_owned(),
@@ -74,9 +128,15 @@ fn line(task: &str, standing: &Standing, is_next: bool) -> String {
         Phase::Ended(end) => format!("ended: {}", end.describe()),
     };
     let phase = if is_next { format!("asks next, {phase}") } else { phase };
+    let purse = standing.purse.map_or_else(String::new, |purse| {
+        let Purse { allotted_nusd, spent_nusd } = purse;
+        let used = if purse.is_used() { ", used up" } else { "" };
+        format!("; {} of {} dollars allotted{used}", dollars(spent_nusd), dollars(allotted_nusd))
+    });
+    let target = target.map_or_else(String::new, |target| format!("; {}", target.describe()));
     format!(
         "{task:<16} {phase}; {} attempts, {} under way; {headroom:.2} x {weight} / \
-         {attempts_per_improvement:.1} = {expected_gain:.3}",
+         {attempts_per_improvement:.1} = {expected_gain:.3}{purse}{target}",
         standing.attempts, standing.in_flight
     )
 }

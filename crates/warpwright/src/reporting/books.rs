@@ -30,6 +30,8 @@ pub(crate) struct Spent {
     pub(crate) nusd: i64,
     /// Answered calls whose price nobody knows; they count as nothing.
     pub(crate) unpriced: u64,
+    /// Time for which cards were held for a task, in microseconds, or may have been.
+    pub(crate) gpu_us: u64,
 }
 
 impl Books {
@@ -46,6 +48,18 @@ impl Books {
             by_task: spent(calls, task),
             candidates: counted(failed.map(|attempt| attempt.verdict.to_string())),
             providers: counted(classes),
+        }
+    }
+}
+
+impl Books {
+    /// Adds the time for which cards were held for a task.
+    pub(crate) fn note_card_time(&mut self, task: &str, gpu_us: u64) {
+        match self.by_task.iter_mut().find(|spent| spent.name == task) {
+            Some(spent) => spent.gpu_us = spent.gpu_us.saturating_add(gpu_us),
+            None => {
+                self.by_task.push(Spent { name: task.to_owned(), gpu_us, ..Spent::default() });
+            }
         }
     }
 }
@@ -126,6 +140,7 @@ mod tests {
             output_tokens: 60,
             nusd: 700,
             unpriced: 1,
+            gpu_us: 0,
         };
         let large = Spent {
             name: "openai large".to_owned(),
@@ -138,6 +153,12 @@ mod tests {
         assert_eq!(books.by_task.len(), 1);
         assert_eq!(books.by_task[0].nusd, 1_700);
         assert_eq!(books.providers, [("rate".to_owned(), 2)]);
+        let mut books = books;
+        for (task, us) in [("gelu", 5), ("gelu", 7), ("softmax", 1)] {
+            books.note_card_time(task, us);
+        }
+        let times: Vec<_> = books.by_task.iter().map(|it| (&*it.name, it.gpu_us)).collect();
+        assert_eq!(times, [("gelu", 12), ("softmax", 1)]);
     }
 
     #[test]

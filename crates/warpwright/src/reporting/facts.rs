@@ -19,7 +19,7 @@ use crate::reporting::advice::{Acceptance, Best, Ending, StoredClaim, advice};
 use crate::reporting::books::{Books, counted};
 use crate::reporting::timeline::timeline;
 use crate::reporting::{RunReport, ShownClaim, TaskPart};
-use crate::settings::{Places, RunSettings};
+use crate::settings::{Places, RunSettings, price};
 
 /// Reads a run.
 ///
@@ -33,12 +33,16 @@ pub(crate) async fn read(places: &Places, store: &Store, run: &RunId) -> anyhow:
     let claims = store.claims_of_run(run).await?;
     let mut reviews = store.reviews().await?;
     reviews.retain(|review| review.run_id == *run && review.decision.is_none());
+    let ends = store.search_ends(run).await?;
     let mut parts = Vec::new();
     for (task, share) in summary.tasks.iter().zip(&shares) {
         let mut of_task = claims.clone();
         of_task.retain(|claim| claim.task_hash == task.task.hash);
         let found = Found { places, store, summary: &summary, task, reviews: &reviews };
-        parts.push(found.part(of_task, *share).await?);
+        let mut part = found.part(of_task, *share).await?;
+        let mut of_task = ends.iter().filter(|(of, _)| *of == task.task.hash);
+        part.search_end = of_task.next_back().map(|(_, end)| *end);
+        parts.push(part);
     }
     let standings: Vec<(f64, Standing)> =
         weights.iter().copied().zip(parts.iter().map(|part| part.standing)).collect();
@@ -47,7 +51,14 @@ pub(crate) async fn read(places: &Places, store: &Store, run: &RunId) -> anyhow:
         summary.tasks.iter().map(|it| (&it.task.hash, it.task.name.as_str())).collect();
     let name = |call: &store::BookedCall| names.get(&call.task).unwrap_or(&"?").to_string();
     let attempts = parts.iter().flat_map(|part| &part.attempts);
-    let books = Books::of(&chronicle.calls, name, attempts);
+    let mut books = Books::of(&chronicle.calls, name, attempts);
+    for (task, time) in store.card_time_of_tasks(run).await? {
+        books.note_card_time(names.get(&task).unwrap_or(&"?"), time.total_us());
+    }
+    let models = serde_json::from_str::<RunSettings>(&summary.run.settings_json);
+    let models = models.map(|settings| settings.models).unwrap_or_default();
+    let mut prices = price::lines(&models);
+    prices.extend(price::warnings(&models, summary.run.started_us));
     let reports = reports(&parts);
     let report_of = |judged: &store::Judged| {
         reports.get(&(&judged.task, judged.seq)).and_then(|attempt| attempt.report.as_ref())
@@ -59,6 +70,7 @@ pub(crate) async fn read(places: &Places, store: &Store, run: &RunId) -> anyhow:
         board: scoreboard(&standings),
         weighted: weights.windows(2).any(|pair| pair[0] != pair[1]),
         books,
+        prices,
         timeline,
         summary,
         parts,
@@ -119,6 +131,7 @@ impl Found<'_> {
             standing,
             advice,
             attempts,
+            search_end: None,
         })
     }
 

@@ -4,7 +4,7 @@ use pipeline::attempt::Attempt;
 use pipeline::standing::{COLUMNS, FAST_P, MEDIAN, WHOLE};
 use pipeline::template::fence;
 
-use crate::commands::status::dollars;
+use crate::commands::status::{card_time_in_words, dollars, seconds};
 use crate::reporting::books::Spent;
 use crate::reporting::timeline::Timeline;
 use crate::reporting::{RunReport, TaskPart, number_lines, scored};
@@ -86,6 +86,9 @@ fn task_lines(part: &TaskPart) -> Vec<String> {
         Some(command) => format!("Next: {why}. What helps: `{command}`\n"),
         None => format!("Next: {why}.\n"),
     });
+    if let Some(end) = part.search_end {
+        lines.push(format!("Search ended: {}.\n", end.describe()));
+    }
     let Some(best) = part.best() else {
         lines.push("No attempt is correct.".to_owned());
         return lines;
@@ -120,8 +123,8 @@ fn row(attempt: &Attempt) -> String {
 
 fn spending(report: &RunReport) -> Vec<String> {
     let mut lines = vec![
-        "\n| spent by | calls | failed | lost | tokens in | tokens out | dollars |\n\
-         |---|--:|--:|--:|--:|--:|--:|"
+        "\n| spent by | calls | failed | lost | tokens in | tokens out | dollars | GPU-seconds |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|"
             .to_owned(),
     ];
     let row = |kind: &str, spent: &Spent| {
@@ -130,19 +133,25 @@ fn spending(report: &RunReport) -> Vec<String> {
             calls => format!(" ({calls} calls unpriced)"),
         };
         format!(
-            "| {kind} {} | {} | {} | {} | {} | {} | {}{unpriced} |",
+            "| {kind} {} | {} | {} | {} | {} | {} | {}{unpriced} | {} |",
             cell(&spent.name),
             spent.calls,
             spent.failed,
             spent.lost,
             spent.input_tokens,
             spent.output_tokens,
-            dollars(spent.nusd)
+            dollars(spent.nusd),
+            gpu_seconds(kind, spent)
         )
     };
     lines.extend(report.books.by_model.iter().map(|spent| row("model", spent)));
     lines.extend(report.books.by_task.iter().map(|spent| row("task", spent)));
     lines
+}
+
+/// A model holds no card.
+fn gpu_seconds(kind: &str, spent: &Spent) -> String {
+    if kind == "task" { seconds(spent.gpu_us) } else { String::new() }
 }
 
 fn failures(report: &RunReport) -> Vec<String> {
@@ -191,14 +200,20 @@ pub(crate) fn money(report: &RunReport) -> String {
         0 => String::new(),
         calls => format!(" {calls} calls at an unknown price are not among them."),
     };
+    let prices: Vec<_> = report.prices.iter().map(|price| format!(" Price: {price}.")).collect();
+    let cards = match summary.card_time.evaluations {
+        0 => String::new(),
+        _ => format!(" Cards: {}.", card_time_in_words(summary.card_time)),
+    };
     format!(
         "\nTokens: {} in, {} out. Dollars: {} paid, {} reserved, {} booked for calls whose fate is \
-         unknown.{unpriced}",
+         unknown.{unpriced}{cards}{}",
         summary.usage.input_tokens,
         summary.usage.output_tokens,
         dollars(bookings.settled.nusd.saturating_add(bookings.failed.nusd)),
         dollars(bookings.reserved.nusd),
-        dollars(bookings.lost.nusd)
+        dollars(bookings.lost.nusd),
+        prices.concat()
     )
 }
 

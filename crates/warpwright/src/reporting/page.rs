@@ -7,11 +7,12 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use pipeline::attempt::Attempt;
+use pipeline::next_step::SearchEnd;
 use pipeline::standing::{COLUMNS, FAST_P, MEDIAN, Standing, WHOLE};
 use pipeline::visible::visible;
 use serde_json::{Value, json};
 
-use crate::commands::status::dollars;
+use crate::commands::status::{dollars, seconds};
 use crate::limits::{LANE_COLUMNS, PAGE_ATTEMPTS_MAX, PAGE_CODE_BYTES_MAX};
 use crate::reporting::books::Spent;
 use crate::reporting::markdown::{clock, money};
@@ -123,6 +124,7 @@ fn task(part: &TaskPart, run: &str, code_left: &mut usize) -> Value {
         "command": part.advice.command,
         "claims": part.claims.iter().map(claim).collect::<Vec<_>>(),
         "measured": part.measured,
+        "search_end": part.search_end.map(SearchEnd::describe),
         "best": best.map(|best| json!({ "seq": best.seq, "score": scored(best) })),
         "code": best.and_then(|best| code(best, code_left)),
         "show": best.map(|best| format!("warpwright show {run}:{name}:{}", best.seq)),
@@ -160,6 +162,7 @@ fn spent(spent: &Spent) -> Value {
         "name": spent.name, "calls": spent.calls, "failed": spent.failed, "lost": spent.lost,
         "input": spent.input_tokens, "output": spent.output_tokens,
         "dollars": dollars(spent.nusd), "unpriced": spent.unpriced,
+        "gpu_seconds": seconds(spent.gpu_us),
     })
 }
 
@@ -206,7 +209,7 @@ mod tests {
     fn hostile() -> Value {
         let spent = json!({
             "name": HOSTILE, "calls": 1, "failed": 0, "lost": 0, "input": 1, "output": 1,
-            "dollars": HOSTILE, "unpriced": 1,
+            "dollars": HOSTILE, "unpriced": 1, "gpu_seconds": HOSTILE,
         });
         let lane = json!({
             "name": HOSTILE, "what": HOSTILE, "area": HOSTILE, "peak": HOSTILE, "busy": HOSTILE,
@@ -220,6 +223,7 @@ mod tests {
                 "name": HOSTILE, "label": HOSTILE, "class": HOSTILE, "share": HOSTILE,
                 "attempts": 1, "correct": 1, "why": HOSTILE, "command": HOSTILE,
                 "claims": [{ "words": HOSTILE, "baseline": HOSTILE }], "measured": HOSTILE,
+                "search_end": HOSTILE,
                 "best": { "seq": 1, "score": HOSTILE },
                 "code": { "source": HOSTILE, "plan": HOSTILE }, "show": HOSTILE, "skipped": 3,
                 "rows": [{

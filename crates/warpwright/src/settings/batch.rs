@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::file::OpenAiSection;
 use crate::settings::model::millis;
-use crate::settings::price::price;
+use crate::settings::price::{dated, price};
 
 /// How long a request waits for others, in seconds.
 const COLLECT_S: f64 = 10.0;
@@ -84,6 +84,17 @@ fn batch_price(section: Option<&toml::Value>, whole: Price) -> Result<Price, Str
         ));
     }
     Ok(whole.share((share * 1e3).ceil() as u32))
+}
+
+/// The day of the list that a price of its own is from.
+pub(crate) fn price_as_of(section: &OpenAiSection) -> Result<Option<String>, String> {
+    match &section.batch_price {
+        Some(own @ toml::Value::Table(_)) => {
+            let own = dated(Some(own), Price::Unknown);
+            Ok(own.map_err(|why| format!("`batch_price`: {why}"))?.as_of)
+        }
+        Some(_) | None => Ok(None),
+    }
 }
 
 /// Fields of a lane that is not chosen.

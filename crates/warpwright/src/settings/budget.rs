@@ -19,6 +19,7 @@ pub(crate) fn of_environment() -> anyhow::Result<BudgetSection> {
         tokens: parsed(environment::TOKENS)?,
         dollars: parsed(environment::DOLLARS)?,
         hours: parsed(environment::HOURS)?,
+        gpu_seconds: parsed(environment::GPU_SECONDS)?,
     })
 }
 
@@ -46,6 +47,7 @@ pub(crate) fn change(budget: &mut Budget, args: &BudgetArgs) -> anyhow::Result<(
     budget.attempts_max = changed.attempts_max;
     budget.tokens_max = changed.tokens_max.or(budget.tokens_max);
     budget.nusd_max = changed.nusd_max.or(budget.nusd_max);
+    budget.gpu_us_max = changed.gpu_us_max.or(budget.gpu_us_max);
     let deadline = deadline_us(args, args.until.as_ref(), &[], Timestamp::now())?;
     budget.deadline_us = deadline.or(budget.deadline_us);
     Ok(())
@@ -63,12 +65,17 @@ fn amounts(
         return Err(bad_input("`budget.attempts = 0`: write 1 or more"));
     }
     let dollars = args.dollars.or_else(|| layers.iter().find_map(|layer| layer.dollars));
+    let gpu_seconds = args.gpu_seconds.or_else(|| layers.iter().find_map(|it| it.gpu_seconds));
+    if gpu_seconds == Some(0) {
+        return Err(bad_input("`budget.gpu_seconds = 0`: write 1 or more, or leave it out"));
+    }
     let nusd_max = dollars.map(|dollars| nano_dollars("dollars", dollars)).transpose();
     Ok(Budget {
         attempts_max: attempts.unwrap_or(default_attempts),
         tokens_max: args.tokens.or_else(|| layers.iter().find_map(|layer| layer.tokens)),
         nusd_max: nusd_max.map_err(bad_input)?,
         deadline_us: None,
+        gpu_us_max: gpu_seconds.map(|seconds| seconds.saturating_mul(1_000_000)),
     })
 }
 

@@ -63,6 +63,7 @@ pub(crate) struct BudgetSection {
     pub(crate) tokens: Option<u64>,
     pub(crate) dollars: Option<f64>,
     pub(crate) hours: Option<f64>,
+    pub(crate) gpu_seconds: Option<u64>,
 }
 
 /// How a run searches.
@@ -181,12 +182,14 @@ pub(crate) struct ReplaySection {
 }
 
 /// Dollars per million tokens.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DollarsSection {
     pub(crate) input: f64,
     pub(crate) cached_input: Option<f64>,
     pub(crate) output: f64,
+    /// The day of the list that it is from.
+    pub(crate) as_of: Option<String>,
 }
 
 impl FileSettings {

@@ -13,7 +13,7 @@ use crate::settings::file::{
     CommandSection, FileSettings, MailboxSection, ModelSection, OpenAiSection, ReplaySection,
 };
 use crate::settings::openai::OpenAiSetting;
-use crate::settings::price::price;
+use crate::settings::price::{dated, of_flag};
 use crate::settings::search::UseSetting;
 
 /// A model as it was resolved, stored with the run.
@@ -50,6 +50,9 @@ pub(crate) struct CommandSetting {
     pub(crate) prompt_form: Form,
     pub(crate) reply_form: Form,
     pub(crate) price: Price,
+    /// The day of the list that it is from, as `2026-11-01`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) price_as_of: Option<String>,
     pub(crate) output_tokens_max: u64,
     pub(crate) deadline_ms: u64,
     #[serde(default = "UseSetting::one")]
@@ -79,8 +82,35 @@ impl ModelSetting {
     /// Resolves a name of the settings file or a short form: `openai:MODEL`, `command:PROGRAM ARG`,
     /// `mailbox:DIR`, `replay:FILE`.
     pub(crate) fn resolve(text: &str, file: &FileSettings) -> anyhow::Result<Self> {
+        Self::resolve_at(text, file, None)
+    }
+
+    /// The same for each name, at the prices that flags give, each of a model that is named.
+    pub(crate) fn resolve_all(
+        names: &[String],
+        file: &FileSettings,
+        prices: &[String],
+    ) -> anyhow::Result<Vec<Self>> {
+        let given = prices.iter().map(|text| of_flag(text).map_err(bad_input));
+        let given = given.collect::<anyhow::Result<Vec<_>>>()?;
+        if let Some((name, _)) = given.iter().find(|(name, _)| names.iter().all(|it| it != name)) {
+            let names = names.join(", ");
+            return Err(bad_input(format!("--price {name}=...: the run asks {names}")));
+        }
+        let price = |name: &String| given.iter().rev().find(|(of, _)| of == name);
+        let model =
+            |name: &String| Self::resolve_at(name, file, price(name).map(|(_, price)| price));
+        names.iter().map(model).collect()
+    }
+
+    fn resolve_at(
+        text: &str,
+        file: &FileSettings,
+        price: Option<&toml::Value>,
+    ) -> anyhow::Result<Self> {
         if let Some(section) = file.model.get(text) {
-            return Self::of_section(text, section)
+            return priced(section.clone(), price)
+                .and_then(|section| Self::of_section(text, &section))
                 .map_err(|why| bad_input(format!("[model.{text}]: {why}")));
         }
         let section = match text.split_once(':') {
@@ -106,7 +136,9 @@ impl ModelSetting {
             Some(_) => None,
         };
         let section = section.ok_or_else(|| unknown_model(text, file))?;
-        Self::of_section(text, &section).map_err(bad_input)
+        priced(section, price)
+            .and_then(|section| Self::of_section(text, &section))
+            .map_err(bad_input)
     }
 
     fn of_section(name: &str, section: &ModelSection) -> Result<Self, String> {
@@ -152,6 +184,37 @@ impl ModelSetting {
         }
     }
 
+    /// The day of the list that the price is from.
+    pub(crate) fn price_as_of(&self) -> Option<&str> {
+        match self {
+            Self::Demo | Self::Replay { .. } | Self::Candidate { .. } | Self::Lines => None,
+            Self::Mailbox(_) => None,
+            Self::Openai(setting) => setting.price_as_of.as_deref(),
+            Self::Command(setting) => setting.price_as_of.as_deref(),
+        }
+    }
+
+    /// The price in its batch lane, where it has one.
+    pub(crate) fn batch_price(&self) -> Option<Price> {
+        match self {
+            Self::Demo | Self::Replay { .. } | Self::Candidate { .. } | Self::Lines => None,
+            Self::Mailbox(_) | Self::Command(_) => None,
+            Self::Openai(setting) => setting.batch.map(|batch| batch.price),
+        }
+    }
+
+    /// The model as calls name it; its kind where there is no name.
+    pub(crate) fn model_name(&self) -> &str {
+        match self {
+            Self::Demo => "demo",
+            Self::Candidate { .. } | Self::Lines => "a person",
+            Self::Replay { .. } => "replay",
+            Self::Mailbox(setting) => &setting.model,
+            Self::Openai(setting) => &setting.model,
+            Self::Command(setting) => &setting.model,
+        }
+    }
+
     /// The model in a few words.
     pub(crate) fn describe(&self) -> String {
         match self {
@@ -172,6 +235,7 @@ impl CommandSetting {
             return Err("`command` is missing: the program and its arguments".to_owned());
         };
         let model = section.model.clone().unwrap_or_else(|| program.clone());
+        let price = dated(section.price.as_ref(), Price::Unknown)?;
         Ok(Self {
             name: name.to_owned(),
             model,
@@ -179,7 +243,8 @@ impl CommandSetting {
             environment: section.environment.clone(),
             prompt_form: form("prompt_form", section.prompt_form.as_deref())?,
             reply_form: form("reply_form", section.reply_form.as_deref())?,
-            price: price(section.price.as_ref(), Price::Unknown)?,
+            price: price.price,
+            price_as_of: price.as_of,
             output_tokens_max: output_tokens_max(section.output_tokens_max)?,
             deadline_ms: millis("deadline_s", section.deadline_s, 1_800.0)?,
             uses: UseSetting::of_program(section.calls_at_once, section.modes.as_ref())?,
@@ -199,6 +264,19 @@ impl MailboxSetting {
             deadline_ms: deadline.transpose()?,
         })
     }
+}
+
+/// A section with another price.
+fn priced(mut section: ModelSection, price: Option<&toml::Value>) -> Result<ModelSection, String> {
+    let Some(price) = price else { return Ok(section) };
+    match &mut section {
+        ModelSection::Openai(section) => section.price = Some(price.clone()),
+        ModelSection::Command(section) => section.price = Some(price.clone()),
+        ModelSection::Mailbox(_) | ModelSection::Replay(_) => {
+            return Err("--price: its answers cost nothing".to_owned());
+        }
+    }
+    Ok(section)
 }
 
 /// The key of `openai:MODEL`: a server of one's own may well want none.

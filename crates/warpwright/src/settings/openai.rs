@@ -7,10 +7,10 @@ use pipeline::price::Price;
 use serde::{Deserialize, Serialize};
 
 use crate::environment;
-use crate::settings::batch::BatchSetting;
+use crate::settings::batch::{self, BatchSetting};
 use crate::settings::file::OpenAiSection;
 use crate::settings::model::{millis, output_tokens_max};
-use crate::settings::price::price;
+use crate::settings::price::{Dated, dated};
 use crate::settings::search::UseSetting;
 
 /// Where OpenAI's own server is.
@@ -26,6 +26,10 @@ pub(crate) struct OpenAiSetting {
     pub(crate) key: KeySource,
     pub(crate) model: String,
     pub(crate) price: Price,
+    /// The day of the list that it is from, as `2026-11-01`; the older one where batches have
+    /// their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) price_as_of: Option<String>,
     pub(crate) output_tokens_max: u64,
     pub(crate) max_tokens_field: MaxTokens,
     pub(crate) reasoning_effort: Option<String>,
@@ -82,13 +86,16 @@ impl OpenAiSetting {
         // Without a stream nothing comes before the whole answer is there.
         let first_byte_s = if stream { 600.0 } else { deadline_s };
         let extra_body = serde_json::to_value(&section.extra_body).map_err(|e| e.to_string())?;
-        let price = price(section.price.as_ref(), Price::Unknown)?;
+        let Dated { price, as_of } = dated(section.price.as_ref(), Price::Unknown)?;
+        let of_batches = batch::price_as_of(section)?;
         Ok(Self {
             name: name.to_owned(),
             base_url,
             key,
             model,
             price,
+            // Days as they are stored sort by time.
+            price_as_of: [as_of, of_batches].into_iter().flatten().min(),
             batch: BatchSetting::of(section, price)?,
             output_tokens_max: output_tokens_max(section.output_tokens_max)?,
             max_tokens_field: MaxTokens::of(section.max_tokens_field.as_deref())?,

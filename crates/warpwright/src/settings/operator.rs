@@ -4,6 +4,7 @@ use pipeline::task::spec::Precision;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::bad_input;
+use crate::settings::price::nano_dollars;
 use crate::settings::run_file::OperatorSection;
 use crate::wiring::LoadedTask;
 
@@ -17,16 +18,26 @@ pub(crate) struct OperatorSetting {
     pub(crate) weight: f64,
     /// Precision classes that are admitted, of those that the task admits; empty for all.
     pub(crate) classes: Vec<Precision>,
-    /// Measured speed-up at which the search of this task may end.
+    /// Measured speed-up over the strongest baseline at which the search of this task ends.
     pub(crate) target: Option<f64>,
     /// At most so many attempts at this task; `None` for as many as the run may make.
     pub(crate) attempts_max: Option<u32>,
+    /// Nano-dollars that it may use before others; steers, and caps nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) allotted_nusd: Option<i64>,
 }
 
 impl OperatorSetting {
     pub(super) fn named(task: &str) -> Self {
         let task = task.to_owned();
-        Self { task, weight: 1.0, classes: Vec::new(), target: None, attempts_max: None }
+        Self {
+            task,
+            weight: 1.0,
+            classes: Vec::new(),
+            target: None,
+            attempts_max: None,
+            allotted_nusd: None,
+        }
     }
 }
 
@@ -60,11 +71,13 @@ pub(crate) fn operator(
     if !positive(weight) || !section.target.is_none_or(positive) {
         return Err(failed("`weight` and `target` are numbers above 0".to_owned()));
     }
+    let allotted_nusd = section.dollars.map(|it| nano_dollars("dollars", it)).transpose();
     Ok(OperatorSetting {
         task: section.task.clone(),
         weight,
         classes,
         target: section.target,
         attempts_max: section.attempts,
+        allotted_nusd: allotted_nusd.map_err(failed)?,
     })
 }

@@ -99,6 +99,13 @@ const REST: &[Section] = &[
                 "`--hours`, WARPWRIGHT_HOURS",
                 "Time from the start of the run",
             ),
+            setting(
+                "gpu_seconds",
+                "3600",
+                "no limit",
+                "`--gpu-seconds`, WARPWRIGHT_GPU_SECONDS",
+                "Time for which GPUs are held for its evaluations; without effect on the simulator",
+            ),
         ],
         active: false,
     },

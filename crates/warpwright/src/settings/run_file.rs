@@ -41,6 +41,8 @@ pub(crate) struct OperatorSection {
     pub(crate) classes: Option<Vec<String>>,
     pub(crate) target: Option<f64>,
     pub(crate) attempts: Option<u32>,
+    /// Of the run's, before others may use them.
+    pub(crate) dollars: Option<f64>,
 }
 
 impl RunFile {

@@ -127,6 +127,8 @@ fn budget(
     let float = |name: &str, value: f64| format!("{name} = {}", toml::Value::Float(value));
     lines.extend(args.budget.dollars.or(file.budget.dollars).map(|it| float("dollars", it)));
     lines.extend(args.budget.hours.or(file.budget.hours).map(|it| float("hours", it)));
+    let gpu_seconds = args.budget.gpu_seconds.or(file.budget.gpu_seconds);
+    lines.extend(gpu_seconds.map(|it| format!("gpu_seconds = {it}")));
     Ok(lines)
 }
 
@@ -153,7 +155,7 @@ fn section(operator: &Operator<'_>, folder: &Path) -> anyhow::Result<Vec<String>
             lines.push("[[operator]]".to_owned());
             lines.extend(fields);
             lines.push(format!("attempts = {}", row.allotment.attempts));
-            lines.extend(operator.nusd().map(|it| format!("# allotted dollars: {}", dollars(it))));
+            lines.extend(operator.nusd().map(|it| format!("dollars = {}", dollars(it))));
         }
         Advice::Skip(_) | Advice::Fix(_) => {
             lines.push("# [[operator]]".to_owned());

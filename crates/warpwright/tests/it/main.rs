@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod batches;
+mod budgets;
 mod catalogue;
 mod claims;
 mod compile_attacks;

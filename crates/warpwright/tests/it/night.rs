@@ -25,7 +25,7 @@ fn size() -> [u64; 2] {
 }
 
 /// A server section of the settings file.
-fn section(name: &str, server: &HttpScript, more: &str) -> String {
+pub(crate) fn section(name: &str, server: &HttpScript, more: &str) -> String {
     format!(
         "[model.{name}]\nkind = 'openai'\nmodel = '{name}'\nbase_url = '{}'\nprice = {PRICE}\n\
          idle_timeout_s = 1\nfirst_byte_timeout_s = 1\nconnect_timeout_s = 1\n{more}\n",
@@ -33,12 +33,12 @@ fn section(name: &str, server: &HttpScript, more: &str) -> String {
     )
 }
 
-fn write_settings(program: &Program, sections: &[String]) {
+pub(crate) fn write_settings(program: &Program, sections: &[String]) {
     std::fs::write(program.path("warpwright.toml"), sections.concat()).unwrap();
 }
 
 /// Task folders that differ in nothing but their names, and the run file that lists them.
-fn write_run(program: &Program, tasks: u64, more: &str) -> String {
+pub(crate) fn write_run(program: &Program, tasks: u64, more: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/vector_add");
     let mut text = format!("run = 1\n{more}\n");
     for index in 0..tasks {

@@ -56,7 +56,7 @@ fn a_list_is_admitted_once_and_becomes_a_run_file() {
     let text = std::fs::read_to_string(program.path("run.toml")).unwrap();
     for part in [
         "\n[[operator]]\ntask = \"gelu\"\n",
-        "\nattempts = 7\n# allotted dollars: 2.5000\n",
+        "\nattempts = 7\ndollars = 2.5000\n",
         "\n# fix broken: not admitted: ",
         "\n# [[operator]]\n# task = \"broken\"\n",
         "\ndollars = 2.5\n",

@@ -25,11 +25,12 @@ pub(super) const MODELS: &[Section] = &[
             ),
             setting(
                 "price",
-                "{ input = 2.0, cached_input = 0.5, output = 8.0 }",
+                "{ input = 2.0, cached_input = 0.5, output = 8.0, as_of = \"2026-11-01\" }",
                 "unknown",
-                "",
-                "Dollars per million tokens, as your provider lists them (these are only an \
-                 example), \"free\", or \"subscription\" for a flat fee; a dollar limit needs it",
+                "`--price`",
+                "Dollars per million tokens, as your provider lists them on the day as_of (these \
+                 are only an example), \"free\", or \"subscription\" for a flat fee; a dollar limit \
+                 needs it, and more than 90 days after that day a run warns",
             ),
             setting(
                 "output_tokens_max",

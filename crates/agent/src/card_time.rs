@@ -1,0 +1,222 @@
+//! GPU-seconds: reserved before an evaluation begins, booked at what it took when it has ended, and
+//! given up when the run's limit would be crossed.
+//!
+//! The rules are in `pipeline::card_time`. On a simulator nothing is counted.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use judge::{JobStage, JudgeError, Judgement};
+use llm::Llm;
+use pipeline::budget::Budget;
+use pipeline::card_time::{
+    CardAdmission, Where, admission, bound_us, overrun_us, search_cap_us, used_us,
+};
+use pipeline::next_step::StopReason;
+use pipeline::report::Stage;
+use store::{AttemptRow, CardHold, RunId};
+use tokio::sync::Notify;
+
+use crate::asking::Opening;
+use crate::engine::{Engine, RunEnd};
+use crate::error::AgentError;
+use crate::limits::{ADMISSION_WAIT_MS, CARD_POLL_MS};
+
+/// The evaluations of this process that hold, or wait for, a card.
+#[derive(Debug, Default)]
+pub struct Cards {
+    /// Who sees them; `None` on a simulator, which holds none.
+    at: Option<Where>,
+    /// Kernels that are measured after the search, for which a part of the limit is kept.
+    kept_for: usize,
+    /// When each began, and what is reserved for it.
+    open: Mutex<HashMap<CardHold, (Instant, u64)>>,
+    /// Held from the look at what is booked until the next reservation is stored.
+    turn: tokio::sync::Mutex<()>,
+    freed: Notify,
+}
+
+/// An evaluation that may begin.
+#[derive(Debug)]
+pub(crate) struct Held {
+    hold: CardHold,
+    stage: Stage,
+    at: Where,
+    began: Instant,
+}
+
+impl Cards {
+    /// Cards that are held here or elsewhere, or none.
+    #[must_use]
+    pub fn new(at: Option<Where>) -> Self {
+        Self { at, ..Self::default() }
+    }
+
+    /// Keeps as much from the search as it takes to measure so many kernels at its end.
+    pub fn keep_for(&mut self, kernels: usize) {
+        self.kept_for = kernels;
+    }
+
+    /// What of a limit the search may use.
+    fn search_cap_us(&self, budget: &Budget) -> Option<u64> {
+        let cap_us = budget.gpu_us_max?;
+        Some(match self.kept_for {
+            0 => cap_us,
+            kernels => search_cap_us(cap_us, kernels),
+        })
+    }
+
+    pub(crate) fn note(&self, hold: &CardHold, began: Instant, reserved_us: u64) {
+        self.open().insert(hold.clone(), (began, reserved_us));
+    }
+
+    fn forget(&self, hold: &CardHold) {
+        self.open().remove(hold);
+        self.freed.notify_waiters();
+    }
+
+    fn holding(&self) -> usize {
+        self.open().len()
+    }
+
+    /// By how much what is in hand is about to overrun what is reserved for it.
+    fn overrun_us(&self) -> u64 {
+        let open = self.open();
+        overrun_us(open.values().map(|(began, reserved_us)| (elapsed_us(*began), *reserved_us)))
+    }
+
+    /// A poisoned lock only means that another task panicked while it held a plain map.
+    fn open(&self) -> MutexGuard<'_, HashMap<CardHold, (Instant, u64)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn elapsed_us(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The stage of a job, as it is reported.
+pub(crate) fn stage_of(stage: &JobStage) -> Stage {
+    match stage {
+        JobStage::Search => Stage::Search,
+        JobStage::Promote { .. } => Stage::Promote,
+    }
+}
+
+impl<L: Llm + Sync> Engine<L> {
+    /// Waits until an evaluation may begin, and makes its reservation durable; `None` where nothing
+    /// is counted.
+    ///
+    /// # Errors
+    /// `Cancelled` where the run is to stop, for want of GPU-seconds too.
+    pub(crate) async fn hold_card(
+        &self,
+        attempt: &AttemptRow,
+        stage: Stage,
+    ) -> Result<Option<Held>, AgentError> {
+        let Some(at) = self.cards.at else { return Ok(None) };
+        let reserved_us = bound_us(stage);
+        loop {
+            let freed = self.cards.freed.notified();
+            let turn = self.cards.turn.lock().await;
+            match self.card_admission(&attempt.run_id, reserved_us).await? {
+                CardAdmission::Fits => {
+                    let hold = self.store.reserve_card(&attempt.id, stage, reserved_us).await?;
+                    let began = Instant::now();
+                    self.cards.note(&hold, began, reserved_us);
+                    return Ok(Some(Held { hold, stage, at, began }));
+                }
+                CardAdmission::Wait => {}
+                CardAdmission::Spent => {
+                    self.interrupt.note_cards_spent();
+                    return Err(JudgeError::Cancelled.into());
+                }
+            }
+            drop(turn);
+            tokio::select! {
+                () = freed => {}
+                () = tokio::time::sleep(Duration::from_millis(ADMISSION_WAIT_MS)) => {}
+                () = self.interrupt.requested() => return Err(JudgeError::Cancelled.into()),
+            }
+        }
+    }
+
+    /// Books what an evaluation took, however it ended.
+    pub(crate) async fn release_card(
+        &self,
+        held: Option<Held>,
+        judged: &Result<Judgement, AgentError>,
+    ) -> Result<(), AgentError> {
+        let Some(Held { hold, stage, at, began }) = held else { return Ok(()) };
+        let report = judged.as_ref().ok().map(|judgement| &judgement.report);
+        let used_us = used_us(at, stage, report, elapsed_us(began));
+        let released = self.store.release_card(&hold, used_us).await;
+        self.cards.forget(&hold);
+        Ok(released?)
+    }
+
+    /// Whether an evaluation fits beside those that hold a card.
+    async fn card_admission(
+        &self,
+        run: &RunId,
+        wanted_us: u64,
+    ) -> Result<CardAdmission, AgentError> {
+        let Some(cap_us) = self.cards.search_cap_us(&self.budget_now(run).await?) else {
+            return Ok(CardAdmission::Fits);
+        };
+        let booked_us = self.store.card_time(run).await?.total_us();
+        Ok(admission(Some(cap_us), booked_us, wanted_us, self.cards.holding()))
+    }
+
+    /// Why no question is asked now: no kernel could be judged beside those of the `in_hand`
+    /// attempts that are still to come.
+    pub(crate) async fn no_card_time(
+        &self,
+        run: &RunId,
+        budget: &Budget,
+        in_hand: usize,
+    ) -> Result<Option<Opening>, AgentError> {
+        let (Some(cap_us), Some(_)) = (self.cards.search_cap_us(budget), self.cards.at) else {
+            return Ok(None);
+        };
+        let booked_us = self.store.card_time(run).await?.total_us();
+        let to_come = in_hand.saturating_sub(self.cards.holding()).saturating_add(1);
+        // One of them at least can be promoted, too.
+        let searches_us = bound_us(Stage::Search).saturating_mul(to_come as u64);
+        let wanted_us = searches_us.saturating_add(bound_us(Stage::Promote));
+        Ok(match admission(Some(cap_us), booked_us, wanted_us, in_hand) {
+            CardAdmission::Fits => None,
+            CardAdmission::Wait => Some(Opening::Wait { until_ms: None }),
+            CardAdmission::Spent => {
+                Some(Opening::Stop(RunEnd::Finished(StopReason::GpuSecondsSpent)))
+            }
+        })
+    }
+}
+
+impl<L: Llm + Send + Sync + 'static> Engine<L> {
+    /// Gives up what is in hand here before it crosses the limit, where it takes longer than what
+    /// was reserved for it.
+    pub(crate) fn watch_cards(self: &Arc<Self>, run: &RunId) -> tokio::task::JoinHandle<()> {
+        let (engine, run) = (Arc::clone(self), run.clone());
+        tokio::spawn(async move {
+            if engine.budget.gpu_us_max.is_none() || engine.cards.at != Some(Where::Here) {
+                return;
+            }
+            loop {
+                tokio::time::sleep(Duration::from_millis(CARD_POLL_MS)).await;
+                let over_us = engine.cards.overrun_us();
+                if over_us == 0 {
+                    continue;
+                }
+                // What the ledger does not tell now it tells at the next look.
+                if let Ok(CardAdmission::Wait | CardAdmission::Spent) =
+                    engine.card_admission(&run, over_us).await
+                {
+                    return engine.interrupt.expire_cards();
+                }
+            }
+        })
+    }
+}
