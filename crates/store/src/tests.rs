@@ -4,6 +4,7 @@ mod approving;
 mod chain;
 mod chronicle;
 mod claiming;
+mod closing;
 mod dying;
 mod fixtures;
 mod opening;
