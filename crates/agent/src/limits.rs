@@ -11,5 +11,9 @@ pub const SUBMIT_DEADLINE_MS: u64 = 120_000;
 /// Longest wait for a call to end before a question looks again whether it may be asked, in
 /// milliseconds.
 pub const ADMISSION_WAIT_MS: u64 = 60_000;
+/// Time between two looks of an idle card at whether there is something to look at, and at when the
+/// search must end, in milliseconds.
+pub const CLOSING_POLL_MS: u64 = 500;
+pub const ALARM_POLL_MS: u64 = 1_000;
 /// Time between two looks at what a paused run is told, in milliseconds.
 pub const TOLD_POLL_MS: u64 = 500;

@@ -1,5 +1,6 @@
 //! The loop on a model that counts and charges: kills, interrupts, what is known from before.
 
+mod closing;
 mod fixtures;
 mod interrupts;
 mod kills;

@@ -274,8 +274,7 @@ pub fn next(
         let cost_ms = operators[*place].costs.accept_ms;
         end_us.is_none_or(|end_us| cost_ms <= frame.left_ms(end_us))
     };
-    let due =
-        |place: &usize| operators[*place].best.is_some_and(|it| it.acceptance == Look::Due);
+    let due = |place: &usize| operators[*place].best.is_some_and(|it| it.acceptance == Look::Due);
     let first = free().filter(|place| !operators[*place].tried);
     let again = free().filter(|place| operators[*place].tried);
     let place = first.chain(again).filter(due).find(fits)?;

@@ -1,8 +1,6 @@
 //! What a look at a kernel costs in time: what earlier ones took, or an assumption.
 
-use crate::limits::{
-    ACCEPTANCE_MS, ACCEPTANCE_TORCH_MS, CLOSING_COSTS_SEEN, CLOSING_GAP_MS_MAX, MEASUREMENT_MS,
-};
+use crate::limits::{ACCEPTANCE_MS, CLOSING_COSTS_SEEN, CLOSING_GAP_MS_MAX, MEASUREMENT_MS};
 
 /// How long the looks at one operator's best kernel take, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,29 +10,22 @@ pub struct Costs {
 }
 
 impl Default for Costs {
-    /// What is assumed before anything was seen, PyTorch among the baselines.
+    /// What is assumed before anything was seen.
     fn default() -> Self {
-        Self::assumed(true)
+        Self { measure_ms: MEASUREMENT_MS, accept_ms: ACCEPTANCE_MS }
     }
 }
 
 impl Costs {
-    /// What is assumed before anything was seen.
-    #[must_use]
-    pub fn assumed(with_torch: bool) -> Self {
-        let accept_ms = if with_torch { ACCEPTANCE_TORCH_MS } else { ACCEPTANCE_MS };
-        Self { measure_ms: MEASUREMENT_MS, accept_ms }
-    }
-
     /// What looks took on this model of card, newest first: of the task itself, or of others where
     /// there is none; the slowest of the latest few, so that what is begun is also ended.
     #[must_use]
-    pub fn of(seen: &Seen, with_torch: bool) -> Self {
+    pub fn of(seen: &Seen) -> Self {
         let slowest = |own: &[i64], others: &[i64], assumed: i64| {
             let known = if own.is_empty() { others } else { own };
             known.iter().take(CLOSING_COSTS_SEEN).copied().max().unwrap_or(assumed)
         };
-        let assumed = Self::assumed(with_torch);
+        let assumed = Self::default();
         Self {
             measure_ms: slowest(
                 &seen.own_measurements,
@@ -75,15 +66,14 @@ mod tests {
             own_acceptances: own.iter().map(|ms| 10 * ms).collect(),
             other_acceptances: others.iter().map(|ms| 10 * ms).collect(),
         };
-        for (own, others, with_torch, wanted) in [
-            (&[7, 9, 8][..], &[99][..], true, (9, 90)),
+        for (own, others, wanted) in [
+            (&[7, 9, 8][..], &[99][..], (9, 90)),
             // The fifth is too old.
-            (&[1, 2, 3, 4, 500], &[], true, (4, 40)),
-            (&[], &[30, 20], true, (30, 300)),
-            (&[], &[], true, (60_000, 135_000)),
-            (&[], &[], false, (60_000, 85_000)),
+            (&[1, 2, 3, 4, 500], &[], (4, 40)),
+            (&[], &[30, 20], (30, 300)),
+            (&[], &[], (60_000, 135_000)),
         ] {
-            let costs = Costs::of(&seen(own, others), with_torch);
+            let costs = Costs::of(&seen(own, others));
             assert_eq!((costs.measure_ms, costs.accept_ms), wanted, "{own:?} {others:?}");
         }
     }

@@ -71,7 +71,11 @@ fn nothing_is_set_aside_for_what_is_done_or_will_not_be() {
         (operator(1.0, false, best(GivenUp, Due)), false, 0, Measured(Unclaimed::Off)),
     ] {
         let found = plan(&Frame { accepts, ..frame(Some(60), 1) }, &[operator]);
-        assert_eq!((found.set_aside_ms / MINUTE_MS, found.fates[0]), (minutes, fate), "{operator:?}");
+        assert_eq!(
+            (found.set_aside_ms / MINUTE_MS, found.fates[0]),
+            (minutes, fate),
+            "{operator:?}"
+        );
     }
 }
 
@@ -242,8 +246,12 @@ fn simulate(scripts: &[Script], seconds: i64, lanes: usize, idle_every: i64) -> 
 fn script() -> impl Strategy<Value = Script> {
     let finds = proptest::collection::vec(0i64..4_000, 0..6);
     let costs = (1i64..90, 10i64..600).prop_map(|(measure, accept)| [measure, accept]);
-    (0.1f64..9.0, finds, 1i64..6_000, costs)
-        .prop_map(|(weight, finds, rests, costs)| Script { weight, finds, rests, costs })
+    (0.1f64..9.0, finds, 1i64..6_000, costs).prop_map(|(weight, finds, rests, costs)| Script {
+        weight,
+        finds,
+        rests,
+        costs,
+    })
 }
 
 proptest! {
