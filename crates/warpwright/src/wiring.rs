@@ -346,6 +346,7 @@ pub(crate) fn engine(
         here: Here::default(),
         in_flight: InFlight::default(),
         pools,
+        claims: agent::Claims::default(),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use agent::Interrupt;
+pub(crate) use agent::Pace;
 use judge::JudgeError;
 use pipeline::acceptance::{
     Conclusion, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WindowRecord, conclude,
@@ -11,13 +11,6 @@ use pipeline::acceptance::{
 use pipeline::digest::Digest;
 use pipeline::report::microseconds;
 use store::{AcceptanceRow, Ended, PilotKey, Store, framework};
-
-/// When a loop stops although something is left.
-pub(crate) struct Pace {
-    pub(crate) interrupt: Interrupt,
-    /// When everything must be over.
-    pub(crate) deadline: Option<Instant>,
-}
 
 /// How far it came.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,19 +1,16 @@
 //! `demo` and `run`, and what drives the loop; `resume` is beside it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use agent::{AgentError, Interrupt, RunEnd};
+use agent::{Claims, Closer, Engine, Interrupt};
 use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use llm::Model;
-use pipeline::closing::search_deadline_us;
 use pipeline::report::Score;
 use pipeline::task::Task;
 use pipeline::tell::Told;
 use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock};
 
-use crate::claims::carry::Pace;
-use crate::claims::{measured, words};
+use crate::claims::{closing, words};
 use crate::cli::RunArgs;
 use crate::commands::{ending, estimate};
 use crate::live::Live;
@@ -21,7 +18,7 @@ use crate::notify::Notifier;
 use crate::outcome::{Exit, Outcome};
 use crate::progress::Watch;
 use crate::settings::model::ModelSetting;
-use crate::settings::{self, EvaluatorSetting, Places, ResolvedRun, RunSettings};
+use crate::settings::{self, Places, ResolvedRun, RunSettings};
 use crate::signals::StopSignals;
 use crate::wiring::{self, Parts};
 use crate::{admission, detach, embedded, gpus, known, privacy, progress, terminal};
@@ -79,6 +76,8 @@ async fn rehearse(
 ) -> anyhow::Result<Outcome> {
     let mut short = settings::resolve_run(places, args)?;
     short.keep_weightiest(REHEARSED_TASKS);
+    // What it asks is what models need; what cards need is known from the ledger.
+    short.settings.search.accept = false;
     let rehearsed = start(places, short, args.seed.as_deref(), true).await?;
     if rehearsed.exit != Exit::Done {
         return Ok(rehearsed);
@@ -168,34 +167,12 @@ pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outco
     let observer = progress::observer(&settings, watch.as_ref(), notifier.clone());
     let mut engine = wiring::engine(parts, &settings, observer)?;
     engine.tells_bookings = watch.is_some() || notifier.is_some();
-    let deadline_us = engine.budget.deadline_us;
-    if measures_at_the_end(&settings) && engine.judge.config().gpus.is_some() {
-        let (now_us, tasks) = (store.now_us(), engine.operators.len());
-        engine.budget.deadline_us =
-            deadline_us.map(|end_us| search_deadline_us(end_us, now_us, tasks));
-    }
-    let interrupts = listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
-    let judge = Arc::clone(&engine.judge);
+    engine.claims = claims(places, &run, &settings, &engine).await?;
+    let stopped = [engine.interrupt.clone(), engine.claims.interrupt.clone()];
+    let interrupts = listen_for(stopped, [STOPPING, STOPPING_NOW])?;
     let end = Arc::new(engine).run(&run).await;
     drop(watch);
     interrupts.abort();
-    if measures_at_the_end(&settings) && ended_by_itself(&end) {
-        // The search's own time may be over; a person's wish to stop counts anew.
-        let told = Told::of(&store.tells(&run).await?);
-        let end_us = told.budget(settings.budget).deadline_us;
-        let left_us = end_us.map(|end_us| end_us - store.now_us());
-        let pace = Pace {
-            interrupt: Interrupt::patient(),
-            deadline: left_us.map(|left_us| {
-                Instant::now() + Duration::from_micros(u64::try_from(left_us).unwrap_or(0))
-            }),
-        };
-        let stops = listen(pace.interrupt.clone(), [STOPPING_MEASUREMENT; 2])?;
-        if let Err(error) = measured::measure_best(&store, &judge, &run, &pace).await {
-            terminal::note(&format!("the best kernels were not measured: {error:#}"));
-        }
-        stops.abort();
-    }
     if let Some(notifier) = notifier {
         notifier.tell_end(&store, &run, &end).await;
     }
@@ -208,14 +185,20 @@ pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outco
     ended
 }
 
-/// Not by a person, and not because this program broke.
-fn ended_by_itself(end: &Result<RunEnd, AgentError>) -> bool {
-    matches!(end, Ok(RunEnd::Finished(_) | RunEnd::Provider { .. }))
-}
-
-/// A run that is judged here ends with a look at its best kernels, once it has ended by itself.
-fn measures_at_the_end(settings: &RunSettings) -> bool {
-    settings.evaluator == EvaluatorSetting::Local && settings.run_kind() != RunKind::Manual
+/// Who looks at the best kernels: this machine's cards, where a run is judged on them.
+async fn claims(
+    places: &Places,
+    run: &RunId,
+    settings: &RunSettings,
+    engine: &Engine<Model>,
+) -> anyhow::Result<Claims> {
+    if !closing::is_for(settings) {
+        return Ok(Claims::default());
+    }
+    let cards = closing::Cards::of_run(places, &engine.store, &engine.judge, run).await?;
+    Ok(cards.map_or_else(Claims::default, |cards| {
+        Claims::by(Arc::new(cards) as Arc<dyn Closer>, settings.search.accept)
+    }))
 }
 
 /// Live lines, where a person watches; one kernel of a person needs none.
@@ -276,11 +259,20 @@ pub(crate) fn listen(
     interrupt: Interrupt,
     said: [&'static str; 2],
 ) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    listen_for([interrupt], said)
+}
+
+/// The same for several at once; the last one says whether it is the second time, since the end of
+/// a search asks to stop too.
+fn listen_for<const N: usize>(
+    interrupts: [Interrupt; N],
+    said: [&'static str; 2],
+) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     let mut signals = StopSignals::listen()?;
     Ok(tokio::spawn(async move {
         while signals.next().await.is_some() {
-            let again = interrupt.was_requested();
-            interrupt.request();
+            let again = interrupts.last().is_some_and(Interrupt::was_requested);
+            interrupts.iter().for_each(Interrupt::request);
             terminal::note(said[usize::from(again)]);
         }
     }))
@@ -288,7 +280,6 @@ pub(crate) fn listen(
 
 const STOPPING: &str = "stopping after the step in hand (a question that was sent waits for its \
 reply); press Ctrl-C again to stop at once; `resume` goes on from there";
-const STOPPING_MEASUREMENT: &str = "stopping; what is not measured is measured by `accept`";
 const STOPPING_NOW: &str = "stopping at once; `resume` repeats the step in hand";
 
 /// One line about an attempt.

@@ -20,14 +20,45 @@ const NIGHT: [(&str, &str); 5] = [
     ("trap", "Faulted/CRASH"),
 ];
 const NIGHT_TASK: &str = "softmax_rows";
+/// The task whose good kernel is claimed; without PyTorch the rival is its naive kernel.
+const CLAIM_TASK: &str = "layer_norm";
+const NO_TORCH: (&str, &str) = ("WARPWRIGHT_PYTHON", "/nonexistent");
 
 pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
+    bench.item("a claim within a run", claim)?;
     bench.item("all tasks, naive then good", all_tasks)?;
     bench.item("a night of hostile replies", night)
 }
 
 /// A reply for an attempt: task, number of the attempt, text.
 type Reply = (String, u32, String);
+
+/// A run that makes a claim by itself: it is in the ledger and the report, a program is told of it,
+/// and the search had ended before.
+fn claim(bench: &Bench<'_>) -> anyhow::Result<Found> {
+    let kernels = embedded::selftest_kernels().into_iter();
+    let good = kernels.filter(|(task, name, _)| task == CLAIM_TASK && name == "good");
+    let replies: Vec<Reply> = good.map(|(task, _, reply)| (task, 1, reply)).collect();
+    let folder = tempfile::tempdir()?;
+    let heard = folder.path().join("heard.jsonl");
+    let notify = format!("tee -a {}", heard.display());
+    let flags = ["--hours", "0.25", "--notify", &notify, "--accept"];
+    let ran = Ran::with(bench, CLAIM_TASK, &replies, &flags, &[NO_TORCH])?;
+    let task = ran.report.pointer("/tasks/0").cloned().unwrap_or_default();
+    let text = |pointer: &str| {
+        task.pointer(pointer).map_or_else(|| "none".to_owned(), ToString::to_string)
+    };
+    let told = std::fs::read_to_string(&heard).unwrap_or_default();
+    let first_claims = told.matches("\"event\":\"first_claim\"").count();
+    let claimed = task.get("standing").and_then(Value::as_str) == Some("claimed");
+    Ok(Found::new(ran.exit == Some(0) && claimed && first_claims == 1)
+        .with("exit", format!("{:?}", ran.exit))
+        .with("standing in the report", text("/standing"))
+        .with("factor", text("/factor"))
+        .with("why", text("/why"))
+        .with("first claims told", first_claims.to_string())
+        .with("seconds", format!("{:.1}", ran.seconds)))
+}
 
 fn all_tasks(bench: &Bench<'_>) -> anyhow::Result<Found> {
     let number = |name: &str| if name == "good" { 2 } else { 1 };
@@ -100,6 +131,16 @@ struct Ran {
 
 impl Ran {
     fn of(bench: &Bench<'_>, task: &str, replies: &[Reply]) -> anyhow::Result<Self> {
+        Self::with(bench, task, replies, &["--no-accept"], &[])
+    }
+
+    fn with(
+        bench: &Bench<'_>,
+        task: &str,
+        replies: &[Reply],
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let transcript = folder.path().join("replies.jsonl");
         std::fs::write(&transcript, transcript_of(replies)?)?;
@@ -107,9 +148,10 @@ impl Ran {
         let attempts = replies.len().to_string();
         let started = Instant::now();
         let words = ["run", task, "--model", &model, "--attempts", &attempts];
-        let (exit, _) = program(bench, folder.path(), &words)?;
+        let words = [&words[..], flags].concat();
+        let (exit, _) = program(bench, folder.path(), &words, environment)?;
         let seconds = started.elapsed().as_secs_f64();
-        let (_, said) = program(bench, folder.path(), &["--json", "report", "@last"])?;
+        let (_, said) = program(bench, folder.path(), &["--json", "report", "@last"], &[])?;
         let first = said.lines().next().unwrap_or_default();
         Ok(Self { exit, report: serde_json::from_str(first).unwrap_or_default(), seconds })
     }
@@ -129,6 +171,7 @@ fn program(
     bench: &Bench<'_>,
     folder: &Path,
     words: &[&str],
+    environment: &[(&str, &str)],
 ) -> anyhow::Result<(Option<i32>, String)> {
     let first = bench.sheets.first().map(|sheet| format!("cuda:{}", sheet.uuid));
     let output = Command::new(std::env::current_exe()?)
@@ -136,6 +179,7 @@ fn program(
         .arg(folder.join("ledger.db"))
         .args(["--device", &first.unwrap_or_default()])
         .args(words)
+        .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()?;

@@ -5,6 +5,7 @@
 mod batches;
 mod catalogue;
 mod claims;
+mod closing;
 mod compile_attacks;
 mod config;
 mod confinement;
