@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent::{
-    Engine, Here, InFlight, Interrupt, ModelOrder, ModelUse, Models, Operator, Pools, Progress,
-    Promotes,
+    Claims, Engine, Here, InFlight, Interrupt, ModelOrder, ModelUse, Models, Operator, Pools,
+    Progress, Promotes,
 };
 use judge::{Judge, JudgeConfig, RunSeed, judge_hash};
 use llm::conformance::{ScriptedModel, Server};
@@ -138,6 +138,7 @@ fn engine(store: Store, tasks: Vec<Task>, attempts: u32) -> Result<Engine<Script
         in_flight: InFlight::default(),
         pools: Pools::new(2, 2, 64),
         cards: agent::Cards::default(),
+        claims: Claims::default(),
     })
 }
 

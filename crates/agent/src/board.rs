@@ -4,7 +4,7 @@
 //! attempts. The rules over it are in `pipeline::schedule`.
 
 use pipeline::allotment::Purse;
-use pipeline::attempt::Attempt;
+use pipeline::attempt::{Attempt, best};
 use pipeline::next_step::{Ask, SearchEnd};
 use pipeline::schedule::{Phase, Search, Turn, next_turn, standing};
 use pipeline::tell::{Leave, Told};
@@ -71,6 +71,14 @@ impl Board {
     /// What was tried at a task.
     pub(crate) fn attempts(&self, task: usize) -> &[Attempt] {
         &self.searches[task].attempts
+    }
+
+    /// The best kernel of a task, and whether it may still be replaced.
+    pub(crate) fn best(&self, task: usize, operator: &Operator) -> (Option<u32>, bool) {
+        let known = &self.searches[task];
+        let phase = standing(&known.search(operator)).phase;
+        let is_over = known.in_flight.is_empty() && matches!(phase, Phase::Ended(_));
+        (best(&known.attempts).map(|attempt| attempt.seq), !is_over)
     }
 
     /// An attempt is under way.

@@ -127,6 +127,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         for attempt in in_hand {
             self.carry_on(&mut board, hand, attempt)?;
         }
+        (0..self.operators.len()).for_each(|place| self.note_best(&board, place));
         Ok(board)
     }
 
@@ -215,6 +216,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
                 return Ok(());
             }
         }
+        self.note_best(board, place);
         let operator = &self.operators[place];
         if let Some(end) = board.new_end(place, operator) {
             self.store.note_search_ended(run, &operator.task.hash, end).await?;
@@ -222,6 +224,12 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             (self.observer)(Progress::SearchEnded { task, end });
         }
         Ok(())
+    }
+
+    /// Has those who look at best kernels know of the one of a task.
+    fn note_best(&self, board: &Board, place: usize) {
+        let (best, searching) = board.best(place, &self.operators[place]);
+        self.claims.shared.note(place, best, searching);
     }
 
     /// Returns at a time that the models named, or never.

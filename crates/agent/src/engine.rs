@@ -8,18 +8,22 @@ use judge::{Evaluator, Judge, JudgeError, RunSeed};
 use llm::Llm;
 use pipeline::attempt::State;
 use pipeline::budget::Budget;
+use pipeline::closing::Work;
 use pipeline::next_step::{SearchEnd, SearchLimits, StopReason};
 use pipeline::notice::Notice;
 use pipeline::task::Task;
 use pipeline::tell::Told;
 use pipeline::template::Templates;
 use store::{AttemptRow, Bookings, RunId, RunState, Store};
+use tokio::task::JoinSet;
 
 use crate::card_time::Cards;
+use crate::closer::{Claims, Done};
 use crate::error::AgentError;
 use crate::here::Here;
 use crate::in_flight::InFlight;
 use crate::interrupt::Interrupt;
+use crate::limits::ALARM_POLL_MS;
 use crate::models::Models;
 use crate::pools::Pools;
 
@@ -53,6 +57,8 @@ pub struct Engine<L> {
     pub in_flight: InFlight,
     pub pools: Pools,
     pub cards: Cards,
+    /// Who looks at the best kernels.
+    pub claims: Claims,
 }
 
 /// Which correct candidates meet hidden cases before they are closed.
@@ -109,25 +115,70 @@ pub struct Known {
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
     /// An attempt at a task reached a state; the row holds everything stored so far.
-    Reached { task: &'a str, attempt: &'a AttemptRow },
+    Reached {
+        task: &'a str,
+        attempt: &'a AttemptRow,
+    },
     /// What the calls of the run cost, or may cost, has changed.
-    Booked { bookings: &'a Bookings },
+    Booked {
+        bookings: &'a Bookings,
+    },
     /// A kernel waits to be judged by another process.
-    Elsewhere { task: &'a str, seq: u32 },
+    Elsewhere {
+        task: &'a str,
+        seq: u32,
+    },
     /// A call failed and will be made again after `wait_ms`.
-    Retrying { task: &'a str, seq: u32, why: &'a str, wait_ms: u64 },
+    Retrying {
+        task: &'a str,
+        seq: u32,
+        why: &'a str,
+        wait_ms: u64,
+    },
     /// A model is not asked for `wait_ms`, or for the rest of the run.
-    Resting { model: &'a str, why: &'a str, wait_ms: Option<u64> },
+    Resting {
+        model: &'a str,
+        why: &'a str,
+        wait_ms: Option<u64>,
+    },
     /// A model that rested has answered again.
-    Back { model: &'a str },
+    Back {
+        model: &'a str,
+    },
     /// The search of a task has ended.
-    SearchEnded { task: &'a str, end: SearchEnd },
+    SearchEnded {
+        task: &'a str,
+        end: SearchEnd,
+    },
     /// No attempt begins, and why; `None` once they begin again.
-    Paused { why: Option<&'a str> },
+    Paused {
+        why: Option<&'a str>,
+    },
     /// The run broke, and the ledger could not take note of it either.
-    Unnoted { why: &'a str },
+    Unnoted {
+        why: &'a str,
+    },
+    /// A look at the best kernel of a task begins, and takes about so long.
+    Looking {
+        task: &'a str,
+        seq: u32,
+        work: Work,
+        cost_ms: i64,
+    },
+    LookEnded {
+        task: &'a str,
+        seq: u32,
+        work: Work,
+        done: &'a Done,
+    },
+    /// The best kernels cannot be looked at.
+    Unlooked {
+        why: &'a str,
+    },
     /// Something that people want to hear of who do not look.
-    Notice { notice: &'a Notice },
+    Notice {
+        notice: &'a Notice,
+    },
 }
 
 /// How a run ended.
@@ -149,24 +200,34 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
     /// # Errors
     /// Breakage of the machine, the ledger or this program; the run can be resumed after it.
     pub async fn run(self: Arc<Self>, run: &RunId) -> Result<RunEnd, AgentError> {
+        let mut closing = JoinSet::new();
+        if let Some(looks) = self.looks(run).await? {
+            closing.spawn(Arc::clone(&self).close(looks));
+        }
         let alarm = self.set_alarm(run).await?;
         let watch = self.watch_cards(run);
         let driven = self.drive(run).await;
         alarm.abort();
         watch.abort();
-        let end = match driven {
-            Ok(end) => end,
-            Err(AgentError::Judge(JudgeError::Cancelled)) => RunEnd::Interrupted,
-            Err(error) => return Err(self.failed(run, error).await),
-        };
-        let end = match end {
-            RunEnd::Interrupted if self.interrupt.is_time_over() => {
-                RunEnd::Finished(StopReason::TimeSpent)
+        let searched = match driven {
+            Ok(RunEnd::Interrupted) | Err(AgentError::Judge(JudgeError::Cancelled))
+                if self.interrupt.is_time_over() =>
+            {
+                Ok(RunEnd::Finished(StopReason::TimeSpent))
             }
-            RunEnd::Interrupted if self.interrupt.are_cards_spent() => {
-                RunEnd::Finished(StopReason::GpuSecondsSpent)
+            Ok(RunEnd::Interrupted) | Err(AgentError::Judge(JudgeError::Cancelled))
+                if self.interrupt.are_cards_spent() =>
+            {
+                Ok(RunEnd::Finished(StopReason::GpuSecondsSpent))
             }
+            Err(AgentError::Judge(JudgeError::Cancelled)) => Ok(RunEnd::Interrupted),
             other => other,
+        };
+        let stopped = self.end_looks(&mut closing, &searched).await;
+        let end = match (searched, stopped) {
+            (Err(error), _) | (Ok(_), Err(error)) => return Err(self.failed(run, error).await),
+            (Ok(_), Ok(true)) => RunEnd::Interrupted,
+            (Ok(end), Ok(false)) => end,
         };
         self.store.finish_run(run, end.state(), &end.describe()).await?;
         Ok(end)
@@ -212,18 +273,22 @@ impl<L: Llm + Sync> Engine<L> {
             self.interrupt.expire();
         }
         let (base, interrupt) = (self.budget, self.interrupt.clone());
-        let (store, run) = (self.store.clone(), run.clone());
+        let (store, run, shared) = (self.store.clone(), run.clone(), self.claims.shared.clone());
         Ok(tokio::spawn(async move {
-            let Some(first_end_us) = base.deadline_us else { return };
-            let mut end_us = first_end_us;
+            let Some(mut end_us) = base.deadline_us else { return };
             loop {
-                let left_us = u64::try_from(end_us - store.now_us()).unwrap_or(0);
-                tokio::time::sleep(Duration::from_micros(left_us)).await;
+                // What is set aside becomes less as kernels are looked at, or more.
+                let left_us = end_us - shared.set_aside_us() - store.now_us();
+                let left = Duration::from_micros(u64::try_from(left_us).unwrap_or(0));
+                tokio::time::sleep(left.min(Duration::from_millis(ALARM_POLL_MS))).await;
+                if end_us - shared.set_aside_us() > store.now_us() {
+                    continue;
+                }
                 // Where the ledger does not tell, nothing was added.
                 let told = store.tells(&run).await.map(|rows| Told::of(&rows));
                 let now = told.unwrap_or_default().budget(base).deadline_us;
                 end_us = now.unwrap_or(end_us);
-                if end_us <= store.now_us() {
+                if end_us - shared.set_aside_us() <= store.now_us() {
                     return interrupt.expire();
                 }
             }

@@ -3,7 +3,8 @@
 //! The loop is in `drive`, and it fits on a screen. Whose turn it is is decided by
 //! `pipeline::schedule`, what is asked by `pipeline::next_step`, whether it may be asked now in
 //! `asking`; how an attempt moves from one durable state to the next is in `advance`, and its paid
-//! part in `calls`. Kernels of a person, many at once, are in `several`.
+//! part in `calls`. Kernels of a person, many at once, are in `several`. Best kernels are measured and
+//! claimed beside all that: when is decided by `pipeline::closing`, and `closing` does it.
 //! A kill at any point loses at most the calls in flight: the loop begins with what is in hand.
 
 mod advance;
@@ -13,6 +14,8 @@ mod bounds;
 mod calls;
 mod card_time;
 mod cards;
+mod closer;
+mod closing;
 mod disk;
 mod drive;
 mod engine;
@@ -30,6 +33,7 @@ mod tests;
 mod told;
 
 pub use card_time::Cards;
+pub use closer::{CardPace, Claims, Closer, Doing, Done, Looked, Pace};
 pub use engine::{Engine, INTERRUPTED, Known, Operator, Progress, Promotes, RunEnd};
 pub use error::AgentError;
 pub use here::Here;

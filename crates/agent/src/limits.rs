@@ -13,5 +13,9 @@ pub const SUBMIT_DEADLINE_MS: u64 = 120_000;
 pub const ADMISSION_WAIT_MS: u64 = 60_000;
 /// Time between two looks at whether evaluations overrun what is reserved for them, in milliseconds.
 pub const CARD_POLL_MS: u64 = 250;
+/// Time between two looks of an idle card at whether there is something to look at, and at when the
+/// search must end, in milliseconds.
+pub const CLOSING_POLL_MS: u64 = 500;
+pub const ALARM_POLL_MS: u64 = 1_000;
 /// Time between two looks at what a paused run is told, in milliseconds.
 pub const TOLD_POLL_MS: u64 = 500;

@@ -8,6 +8,7 @@ use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 pub struct Pools {
     builds: Semaphore,
     judging: Semaphore,
+    judging_max: usize,
     /// Attempts of a run that may be under way.
     pub(crate) in_flight_max: usize,
 }
@@ -17,11 +18,18 @@ impl Pools {
     #[must_use]
     pub fn new(builds: usize, judging: usize, in_flight_max: usize) -> Self {
         let pool = |permits: usize| Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS));
-        Self { builds: pool(builds), judging: pool(judging), in_flight_max: in_flight_max.max(1) }
+        let judging = pool(judging);
+        let judging_max = judging.available_permits();
+        Self { builds: pool(builds), judging, judging_max, in_flight_max: in_flight_max.max(1) }
     }
 
     pub(crate) async fn build(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         self.builds.acquire().await
+    }
+
+    /// Attempts that are being judged.
+    pub(crate) fn judging_now(&self) -> usize {
+        self.judging_max - self.judging.available_permits().min(self.judging_max)
     }
 
     pub(crate) async fn judging(&self) -> Result<SemaphorePermit<'_>, AcquireError> {

@@ -26,14 +26,18 @@ impl<L: Llm + Sync> Engine<L> {
         Ok(Told::of(&self.store.tells(run).await?))
     }
 
-    /// The caps with what was added to them; without a cap that could be raised nothing is read.
+    /// The caps with what was added to them, without the time that is set aside for looks at the
+    /// best kernels; without a cap that could be raised nothing is read.
     pub(crate) async fn budget_now(&self, run: &RunId) -> Result<Budget, AgentError> {
         let base = self.budget;
         let is_open = base.tokens_max.is_none() && base.nusd_max.is_none();
         if is_open && base.deadline_us.is_none() && base.gpu_us_max.is_none() {
             return Ok(base);
         }
-        Ok(self.told(run).await?.budget(base))
+        let whole = self.told(run).await?.budget(base);
+        let set_aside_us = self.claims.shared.set_aside_us();
+        let deadline_us = whole.deadline_us.map(|end_us| end_us.saturating_sub(set_aside_us));
+        Ok(Budget { deadline_us, ..whole })
     }
 
     /// Whether any task may begin something new.

@@ -1,35 +1,289 @@
-//! When a search must end so that its best kernels can still be measured before the run's time is
-//! over. A measurement that does not fit leaves a kernel without a number in the morning.
+//! The end of a run on GPUs, planned backwards: how much of its time is set aside for looking at
+//! its best kernels, which are claimed, and what a card that is idle does next.
+//!
+//! Every best kernel is measured beside a baseline, since one that is not leaves an operator
+//! without a number; claims follow in order of weight, as far as the time goes. What each costs is
+//! in [`costs`]. Nothing here runs anything. Start at [`plan`] and [`next`].
 
-use crate::limits::{CLOSING_SHARE_MAX, MEASUREMENT_MS};
+pub mod costs;
+#[cfg(test)]
+mod tests;
 
-/// The end of the search in a run that ends at `deadline_us` and has `tasks` kernels to measure:
-/// earlier by what that takes, but never by more than half of the time that is left at `now_us`.
-#[must_use]
-pub fn search_deadline_us(deadline_us: i64, now_us: i64, tasks: usize) -> i64 {
-    let tasks = i64::try_from(tasks).unwrap_or(i64::MAX);
-    let wanted_us = tasks.saturating_mul(MEASUREMENT_MS).saturating_mul(1_000);
-    let left_us = deadline_us.saturating_sub(now_us).max(0);
-    deadline_us.saturating_sub(wanted_us.min(left_us / CLOSING_SHARE_MAX))
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+pub use costs::Costs;
+
+use crate::limits::CLOSING_SHARE_MAX;
+
+/// The time and the cards that a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// When it began, or went on, the time now, and when it must be over, in microseconds UTC.
+    pub from_us: i64,
+    pub now_us: i64,
+    pub end_us: Option<i64>,
+    /// How many kernels can be looked at side by side: one on each card.
+    pub lanes: usize,
+    /// False where only measurements are made.
+    pub accepts: bool,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::search_deadline_us;
+/// How far a look at a kernel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Not begun, or interrupted: the same step is made again.
+    Due,
+    /// Over, whatever came of it.
+    Ended,
+    /// It cannot be had in this run; why was said.
+    GivenUp,
+}
 
-    #[test]
-    fn time_is_left_for_measuring_and_most_of_it_for_the_search() {
-        let minute = 60_000_000;
-        for (deadline, now, tasks, wanted) in [
-            (600, 0, 6, 594),
-            (600, 0, 1, 599),
-            (600, 0, 0, 600),
-            (600, 598, 6, 599),
-            (600, 0, usize::MAX, 300),
-            (600, 700, 6, 600),
-        ] {
-            let found = search_deadline_us(deadline * minute, now * minute, tasks);
-            assert_eq!(found, wanted * minute, "{deadline} {now} {tasks}");
+/// The looks at an operator's best kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Best {
+    pub measurement: Look,
+    pub acceptance: Look,
+}
+
+/// One operator of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Operator {
+    /// Share of the whole program's time, in any unit.
+    pub weight: f64,
+    /// True while its best kernel may still be replaced.
+    pub searching: bool,
+    /// `None` without a correct kernel.
+    pub best: Option<Best>,
+    /// True where this run has taken an earlier kernel of it, or this one, through the full
+    /// protocol, or is about to end that.
+    pub tried: bool,
+    /// How long a look at a kernel of it that was replaced meanwhile still takes, in milliseconds.
+    pub outdated_ms: i64,
+    pub costs: Costs,
+}
+
+/// What becomes of an operator by the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "fate", content = "why")]
+pub enum Fate {
+    /// Its best kernel had its acceptance.
+    Accepted,
+    /// Time is set aside for its acceptance.
+    Claim,
+    /// It has a number and no claim, unless a card is idle before.
+    Measured(Unclaimed),
+    /// No kernel of it is correct, and none will be.
+    Nothing,
+}
+
+/// Why no time is set aside for a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unclaimed {
+    /// Nobody wants claims of this run.
+    Off,
+    /// Heavier operators take what may be set aside.
+    NoTime,
+    /// An earlier kernel of it had its acceptance; the new one waits for an idle card.
+    Replaced,
+    /// Its acceptance did not come to an end here.
+    GivenUp,
+}
+
+/// How a run ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Time before the end in which nothing is searched any more, in milliseconds.
+    pub set_aside_ms: i64,
+    /// One for each operator, in their order.
+    pub fates: Vec<Fate>,
+}
+
+/// What a card does next; the number is the operator's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    Measure(usize),
+    Accept(usize),
+}
+
+impl Work {
+    /// The operator that it is about.
+    #[must_use]
+    pub fn place(self) -> usize {
+        match self {
+            Self::Measure(place) | Self::Accept(place) => place,
         }
     }
+
+    /// How long it takes.
+    #[must_use]
+    pub fn cost_ms(self, operators: &[Operator]) -> i64 {
+        let costs = operators.get(self.place()).map_or_else(Costs::default, |it| it.costs);
+        match self {
+            Self::Measure(_) => costs.measure_ms,
+            Self::Accept(_) => costs.accept_ms,
+        }
+    }
+}
+
+impl Best {
+    /// A kernel that nobody looked at.
+    pub const NEW: Self = Self { measurement: Look::Due, acceptance: Look::Due };
+}
+
+impl Operator {
+    /// True where its best kernel is not measured, or one may still come that is not.
+    fn may_need_measurement(&self) -> bool {
+        self.searching || self.best.is_some_and(|best| best.measurement == Look::Due)
+    }
+}
+
+impl Frame {
+    /// The most that may be set aside: what is left, and as long as somebody searches no more than
+    /// a share of the run, which is there to search.
+    fn limit_ms(&self, operators: &[Operator]) -> Option<i64> {
+        let left_ms = self.left_ms(self.end_us?).max(0);
+        let whole_ms = self.end_us?.saturating_sub(self.from_us).max(0) / 1_000;
+        let searching = operators.iter().any(|operator| operator.searching);
+        Some(if searching { left_ms.min(whole_ms / CLOSING_SHARE_MAX) } else { left_ms })
+    }
+
+    fn left_ms(&self, end_us: i64) -> i64 {
+        end_us.saturating_sub(self.now_us) / 1_000
+    }
+
+    /// The latest time at which the search is over, in microseconds.
+    #[must_use]
+    pub fn search_end_us(&self, plan: &Plan) -> Option<i64> {
+        Some(self.end_us?.saturating_sub(plan.set_aside_ms.saturating_mul(1_000)))
+    }
+}
+
+/// Works that are done by several lanes, whichever is free takes the next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pile {
+    sum_ms: i64,
+    longest_ms: i64,
+}
+
+impl Pile {
+    /// With one more, which can begin after others that take `after_ms`.
+    fn with(self, cost_ms: i64, after_ms: i64) -> Self {
+        Self {
+            sum_ms: self.sum_ms.saturating_add(cost_ms.max(0)),
+            longest_ms: self.longest_ms.max(cost_ms.saturating_add(after_ms)),
+        }
+    }
+
+    /// How long it takes at most, in whatever order (Graham's bound for list schedules).
+    fn takes_ms(self, lanes: usize) -> i64 {
+        let lanes = i64::try_from(lanes.max(1)).unwrap_or(i64::MAX);
+        let rest = self.sum_ms.saturating_sub(self.longest_ms);
+        self.longest_ms.saturating_add(rest.div_euclid(lanes) + i64::from(rest % lanes != 0))
+    }
+}
+
+/// What is set aside, and for whom: first for measuring every best kernel, then for the claims of
+/// operators that have none, the heaviest first, as long as most of the time is left to search.
+#[must_use]
+pub fn plan(frame: &Frame, operators: &[Operator]) -> Plan {
+    let limit_ms = frame.limit_ms(operators);
+    let mut pile = Pile::default();
+    for operator in operators {
+        pile = pile.with(operator.outdated_ms, 0);
+        if operator.may_need_measurement() {
+            pile = pile.with(operator.costs.measure_ms, operator.outdated_ms);
+        }
+    }
+    let mut fates = vec![Fate::Nothing; operators.len()];
+    for place in by_weight(operators) {
+        let operator = &operators[place];
+        fates[place] = fate(frame, operator, || {
+            let measured = operator.may_need_measurement();
+            let measure_ms = if measured { operator.costs.measure_ms } else { 0 };
+            let with = pile.with(operator.costs.accept_ms, measure_ms + operator.outdated_ms);
+            let fits = limit_ms.is_none_or(|limit_ms| with.takes_ms(frame.lanes) <= limit_ms);
+            pile = if fits { with } else { pile };
+            fits
+        });
+    }
+    let wanted_ms = pile.takes_ms(frame.lanes);
+    Plan { set_aside_ms: limit_ms.map_or(0, |limit_ms| wanted_ms.min(limit_ms)), fates }
+}
+
+/// What becomes of an operator; `fits` sets time aside for its claim where there is some.
+fn fate(frame: &Frame, operator: &Operator, fits: impl FnOnce() -> bool) -> Fate {
+    let acceptance = operator.best.map_or(Look::Due, |best| best.acceptance);
+    match acceptance {
+        Look::Due if operator.best.is_none() && !operator.searching => Fate::Nothing,
+        Look::Ended => Fate::Accepted,
+        Look::GivenUp => Fate::Measured(Unclaimed::GivenUp),
+        Look::Due if !frame.accepts => Fate::Measured(Unclaimed::Off),
+        Look::Due if operator.tried => Fate::Measured(Unclaimed::Replaced),
+        Look::Due if fits() => Fate::Claim,
+        Look::Due => Fate::Measured(Unclaimed::NoTime),
+    }
+}
+
+/// What a lane that is free does now, beside what the others have `in_hand`; `None` for nothing.
+///
+/// Measurements go before claims, first claims before those of operators that have one, the heavier
+/// before the lighter. Nothing begins that would not be over before the end, or that would take
+/// what is kept for others: for a measurement that may still be due, and, while somebody searches,
+/// for claims that time is set aside for.
+#[must_use]
+pub fn next(
+    frame: &Frame,
+    plan: &Plan,
+    operators: &[Operator],
+    in_hand: &BTreeSet<usize>,
+) -> Option<Work> {
+    let order = by_weight(operators);
+    let free = || order.iter().copied().filter(|place| !in_hand.contains(place));
+    let search_end_us = frame.search_end_us(plan);
+    let measurable = |place: &usize| {
+        let operator = &operators[*place];
+        let due = operator.best.is_some_and(|it| it.measurement == Look::Due);
+        // One that may be replaced meanwhile must not keep the card from the one that replaces it.
+        let end_us = if operator.searching { search_end_us } else { frame.end_us };
+        due && end_us.is_none_or(|end_us| operator.costs.measure_ms <= frame.left_ms(end_us))
+    };
+    if let Some(place) = free().find(measurable) {
+        return Some(Work::Measure(place));
+    }
+    if !frame.accepts {
+        return None;
+    }
+    let measures_later = |place: &usize| {
+        let operator = &operators[*place];
+        operator.searching || (operator.may_need_measurement() && !in_hand.contains(place))
+    };
+    let later = order.iter().filter(|place| measures_later(place)).map(|place| &operators[*place]);
+    let pile = later.fold(Pile::default(), |pile, operator| {
+        let Operator { outdated_ms, costs, .. } = operator;
+        pile.with(*outdated_ms, 0).with(costs.measure_ms, *outdated_ms)
+    });
+    let last_us = frame.end_us.map(|end_us| end_us - pile.takes_ms(frame.lanes) * 1_000);
+    let searching = operators.iter().any(|operator| operator.searching);
+    let fits = |place: &usize| {
+        let reserved = plan.fates.get(*place) == Some(&Fate::Claim);
+        let end_us = if searching && !reserved { search_end_us } else { last_us };
+        let cost_ms = operators[*place].costs.accept_ms;
+        end_us.is_none_or(|end_us| cost_ms <= frame.left_ms(end_us))
+    };
+    let due = |place: &usize| operators[*place].best.is_some_and(|it| it.acceptance == Look::Due);
+    let first = free().filter(|place| !operators[*place].tried);
+    let again = free().filter(|place| operators[*place].tried);
+    let place = first.chain(again).filter(due).find(fits)?;
+    Some(Work::Accept(place))
+}
+
+/// Places from the heaviest to the lightest; the earlier of two equal ones first.
+fn by_weight(operators: &[Operator]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..operators.len()).collect();
+    order.sort_by(|one, other| operators[*other].weight.total_cmp(&operators[*one].weight));
+    order
 }

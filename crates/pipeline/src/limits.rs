@@ -241,9 +241,16 @@ pub const SPEED_OF_LIGHT: f64 = 0.95;
 pub const ASSUMED_OUTPUT_TOKENS: u64 = 8_000;
 pub const ASSUMED_LATENCY_MS: u64 = 60_000;
 pub const INPUT_BYTES_PER_TOKEN: u64 = 4;
-/// Time that is set aside for measuring the best kernel of one task beside a baseline, in
-/// milliseconds, and the part of a run's time (one over this) that all of them may take.
+/// What a look at a best kernel is assumed to take until some were seen, in milliseconds: one round
+/// beside a baseline, and the full protocol with PyTorch (131 and 133 s were measured, and 85 s
+/// without PyTorch: docs/measurements/h200-judge.md).
 pub const MEASUREMENT_MS: i64 = 60_000;
+pub const ACCEPTANCE_MS: i64 = 135_000;
+/// How many of the latest looks say what the next costs, and the longest time between two stored
+/// steps in which somebody worked, in milliseconds.
+pub const CLOSING_COSTS_SEEN: usize = 4;
+pub const CLOSING_GAP_MS_MAX: i64 = 300_000;
+/// The part of a run's time (one over this) that may be set aside for such looks.
 pub const CLOSING_SHARE_MAX: i64 = 2;
 /// Time on a card that an evaluation is reserved, in microseconds: of the search, as long as the
 /// process of a candidate may take; of a promote, which has several, twice that; of a step of an

@@ -16,8 +16,8 @@ use crate::open::{Store, Work};
 use crate::scrubbing;
 use crate::tables::{acceptance, attempt, baseline, claim, event, review, run, task};
 use crate::{
-    AcceptanceId, AcceptanceRow, AttemptId, ClaimId, Ended, NewAcceptance, PilotKey, Purpose,
-    Result, RunLock,
+    AcceptanceId, AcceptanceRow, AcceptanceTimes, AttemptId, ClaimId, Ended, NewAcceptance,
+    PilotKey, Purpose, Result, RunId, RunLock,
 };
 
 impl Store {
@@ -139,6 +139,40 @@ impl Store {
     /// Those of reading.
     pub async fn acceptances_of_attempt(&self, attempt: &AttemptId) -> Result<Vec<AcceptanceRow>> {
         acceptance::of_attempt(&mut *self.read().await?, attempt).await
+    }
+
+    /// The acceptances of a run in short, oldest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn acceptances_of_run(&self, run: &RunId) -> Result<Vec<AcceptanceTimes>> {
+        acceptance::times_of_run(&mut *self.read().await?, run).await
+    }
+
+    /// Acceptances of the kernel of an attempt in short, of equal programs of others too, and the
+    /// attempt's id, for which measurements are made.
+    ///
+    /// # Errors
+    /// An unknown attempt.
+    pub async fn looks_at(
+        &self,
+        run: &RunId,
+        task: &Digest,
+        seq: u32,
+    ) -> Result<(AttemptId, Vec<AcceptanceTimes>)> {
+        let mut tx = self.read().await?;
+        let attempt = acceptance::attempt_id(&mut tx, run, task, seq).await?;
+        let looks = acceptance::times_of_kernel(&mut tx, &attempt).await?;
+        Ok((attempt, looks))
+    }
+
+    /// The newest acceptances on a model of card that ended with a conclusion about times, newest
+    /// first, so many of each purpose.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn acceptance_times(&self, device_model: &str) -> Result<Vec<AcceptanceTimes>> {
+        acceptance::times_on(&mut *self.read().await?, device_model).await
     }
 
     /// The entries of an acceptance, in their order.

@@ -22,3 +22,7 @@ pub const EVENTS_AT_ONCE: i64 = 1_000;
 pub const ENTRIES_MAX: u32 = 10_000;
 /// Things that one run is told, what it says of hints included.
 pub const TELLS_MAX: u32 = 10_000;
+/// Acceptances of each purpose that say what the next one takes.
+pub const ACCEPTANCE_TIMES_MAX: u32 = 64;
+/// Newest events of a run among which it is looked for when it last went on.
+pub const EVENTS_LOOKED_AT: i64 = 5_000;

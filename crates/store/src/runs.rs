@@ -105,6 +105,28 @@ impl Store {
         work.commit().await
     }
 
+    /// How many GPUs a run was started on; none on the simulator, or where workers judge.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn gpus_of(&self, id: &RunId) -> Result<usize> {
+        let count = event::gpus(&mut *self.read().await?, id).await?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// When a run last went on, or began, in microseconds UTC. Among its newest events only: of a
+    /// run that went on long ago, when it began.
+    ///
+    /// # Errors
+    /// An unknown run.
+    pub async fn went_on_us(&self, id: &RunId) -> Result<i64> {
+        let mut tx = self.read().await?;
+        match event::newest(&mut tx, id, "run_reopened").await? {
+            Some(reopened_us) => Ok(reopened_us),
+            None => Ok(run::get(&mut tx, id).await?.started_us),
+        }
+    }
+
     /// The run with this id.
     ///
     /// # Errors

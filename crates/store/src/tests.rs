@@ -5,6 +5,7 @@ mod card_time;
 mod chain;
 mod chronicle;
 mod claiming;
+mod closing;
 mod dying;
 mod fixtures;
 mod opening;

@@ -2,10 +2,14 @@
 //!
 //! [`subject`] is what is measured, [`measure`] who measures, [`carry`] the loop between them and
 //! the ledger, [`approval`] whether a claim may go out, [`words`] how it is printed, [`measured`]
-//! the shorter look at the best of a run. Start at [`take`].
+//! the shorter look at the best of a run. [`accepting`] takes one kernel through the protocol,
+//! [`closing`] those of a run while it goes on. Start at [`take`].
 
+pub(crate) mod accepting;
 pub(crate) mod approval;
+mod card_pace;
 pub(crate) mod carry;
+pub(crate) mod closing;
 pub(crate) mod measure;
 pub(crate) mod measured;
 pub(crate) mod subject;
@@ -45,6 +49,8 @@ pub(crate) struct Aim<'a> {
     pub(crate) weaknesses: &'a [String],
     /// What the claim was against that is reproduced.
     pub(crate) against: Option<&'a BaselineId>,
+    /// What each line about it begins with; empty where it is the only one.
+    pub(crate) named: &'a str,
 }
 
 /// The judge on one of this machine's cards, so that a round's windows have the same one; `None`
@@ -95,7 +101,7 @@ pub(crate) async fn take(
     let say = |line: &str| match aim.purpose {
         Purpose::Measurement => {}
         Purpose::Claim | Purpose::Reproduction | Purpose::Recheck => {
-            terminal::line(&terminal::one_line(line));
+            terminal::line(&terminal::one_line(&format!("{}{line}", aim.named)));
         }
     };
     let carried = carry::carry(store, &row, &subject.task.hash, &perform, pace, &say).await?;

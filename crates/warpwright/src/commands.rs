@@ -19,6 +19,7 @@ mod resume;
 mod review;
 mod scaffold;
 mod selftest;
+mod set_aside;
 mod show;
 mod simulate;
 pub(crate) mod status;

@@ -77,7 +77,8 @@ impl Fact {
             }
             Progress::Resting { .. } | Progress::Back { .. } | Progress::Paused { .. } => None,
             Progress::SearchEnded { .. } | Progress::Unnoted { .. } => None,
-            Progress::Notice { .. } => None,
+            Progress::Looking { .. } | Progress::LookEnded { .. } => None,
+            Progress::Unlooked { .. } | Progress::Notice { .. } => None,
         }
     }
 

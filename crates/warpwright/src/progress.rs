@@ -9,8 +9,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use agent::Progress;
+use agent::{Done, Progress};
 use pipeline::attempt::State;
+use pipeline::closing::Work;
 use pipeline::notice::Notice;
 
 use crate::commands::drive::attempt_line;
@@ -101,6 +102,21 @@ pub(crate) fn observer(
     }
 }
 
+/// What a look at a best kernel came to, where that is to be said.
+fn look_in_words(work: Work, done: &Done) -> Option<String> {
+    Some(match (work, done) {
+        (_, Done::Quietly) => return None,
+        (_, Done::Claimed { claim, says }) => format!("claim {claim}: {says}"),
+        (Work::Measure(_), Done::Without(why) | Done::Left(why)) => {
+            format!("was not measured beside a baseline: {why}")
+        }
+        (Work::Accept(_), Done::Without(why)) => format!("no claim: {why}"),
+        (Work::Accept(_), Done::Left(left)) => {
+            format!("its acceptance was stopped: {left}; `resume` or `accept` goes on with it")
+        }
+    })
+}
+
 /// The line that stays, if there is one.
 fn plain_line(progress: &Progress<'_>, many: bool) -> Option<String> {
     let prefix = |task: &str| if many { format!("{task} ") } else { String::new() };
@@ -135,6 +151,17 @@ fn plain_line(progress: &Progress<'_>, many: bool) -> Option<String> {
             return None;
         }
         Progress::Notice { notice } => notice.describe(),
+        Progress::Looking { task, seq, work, cost_ms } => {
+            let about = match work {
+                Work::Measure(_) => return None,
+                Work::Accept(_) => "goes through the full protocol behind a claim",
+            };
+            format!("{}#{seq} {about}, about {} s", prefix(task), cost_ms / 1_000)
+        }
+        Progress::LookEnded { task, seq, work, done } => {
+            format!("{}#{seq} {}", prefix(task), look_in_words(work, done)?)
+        }
+        Progress::Unlooked { why } => format!("the best kernels cannot be looked at: {why}"),
         Progress::Unnoted { why } => {
             terminal::note(&format!("the run broke, and the ledger could not note it: {why}"));
             return None;

@@ -347,6 +347,7 @@ pub(crate) fn engine(
         here: Here::default(),
         in_flight: InFlight::default(),
         pools,
+        claims: agent::Claims::default(),
     })
 }
 

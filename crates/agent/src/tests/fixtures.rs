@@ -14,7 +14,8 @@ use pipeline::template::Templates;
 use store::{Boundary, NewRun, NewTask, RunId, RunKind, RunSummary, Store};
 
 use crate::{
-    AgentError, Cards, Engine, Here, InFlight, Interrupt, ModelOrder, ModelUse, Models, Operator,
+    AgentError, Cards, Claims, Engine, Here, InFlight, Interrupt, ModelOrder, ModelUse, Models,
+    Operator,
     Pools, Progress, Promotes, RunEnd,
 };
 
@@ -26,13 +27,24 @@ pub(super) struct World {
     pub(super) server: Server,
     pub(super) run: RunId,
     pub(super) task: Arc<Task>,
+    /// All tasks of the run, that one first.
+    pub(super) tasks: Vec<Arc<Task>>,
 }
 
 impl World {
     pub(super) async fn new() -> Self {
+        Self::of(&["softmax_rows"]).await
+    }
+
+    /// A run of these built-in tasks.
+    pub(super) async fn of(names: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let files = read_files("tasks/softmax_rows", true);
-        let task = Task::from_files(&files).unwrap();
+        let files: Vec<_> =
+            names.iter().map(|name| read_files(&format!("tasks/{name}"), true)).collect();
+        let tasks: Vec<_> =
+            files.iter().map(|files| Arc::new(Task::from_files(files).unwrap())).collect();
+        let new_tasks: Vec<_> =
+            tasks.iter().zip(&files).map(|(task, files)| NewTask::of(task, files)).collect();
         let store = Store::open(&folder.path().join("ledger.db")).await.unwrap();
         let judge_hash = judge_hash();
         let new = NewRun {
@@ -42,13 +54,13 @@ impl World {
             judge_hash: judge_hash.as_str(),
             toolchain_id: "nvrtc",
             prompts_hash: "prompts",
-            tasks: &[NewTask::of(&task, &files)],
+            tasks: &new_tasks,
             device: &DeviceFacts::simulated_h200(),
             gpus: &[],
         };
         let run = store.start_run(&new).await.unwrap();
         store.close().await;
-        Self { folder, server: Server::default(), run, task: Arc::new(task) }
+        Self { folder, server: Server::default(), run, task: tasks[0].clone(), tasks }
     }
 
     pub(super) async fn store(&self) -> Store {
@@ -80,12 +92,7 @@ impl World {
             evaluator: judge.clone(),
             judge,
             templates: Templates::new(texts.collect()).unwrap(),
-            operators: vec![Operator::new(
-                self.task.clone(),
-                Arc::default(),
-                SearchLimits::of_attempts(2),
-                1.0,
-            )],
+            operators: self.tasks.iter().map(operator).collect(),
             budget: Budget::of_attempts(2),
             promotes: Promotes::Nobody,
             seed: RunSeed([7; 32]),
@@ -96,6 +103,7 @@ impl World {
             in_flight: InFlight::default(),
             pools: Pools::new(2, 2, 64),
             cards: Cards::default(),
+            claims: Claims::default(),
         }
     }
 
@@ -117,6 +125,10 @@ impl World {
     pub(super) async fn summary(&self) -> RunSummary {
         self.store().await.run_summary(&self.run).await.unwrap()
     }
+}
+
+fn operator(task: &Arc<Task>) -> Operator {
+    Operator::new(task.clone(), Arc::default(), SearchLimits::of_attempts(2), 1.0)
 }
 
 fn read_files(folder: &str, with_wrong: bool) -> BTreeMap<String, Vec<u8>> {

@@ -99,6 +99,7 @@ async fn the_first_error_is_kept_when_the_ledger_breaks_as_well() {
         Progress::Reached { .. } | Progress::Booked { .. } => {}
         Progress::Elsewhere { .. } | Progress::Resting { .. } | Progress::Back { .. } => {}
         Progress::SearchEnded { .. } | Progress::Retrying { .. } | Progress::Paused { .. } => {}
+        Progress::Looking { .. } | Progress::LookEnded { .. } | Progress::Unlooked { .. } => {}
         Progress::Notice { .. } => {}
     });
     let error = std::sync::Arc::new(engine).run(&world.run).await.unwrap_err();

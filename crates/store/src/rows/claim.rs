@@ -99,6 +99,18 @@ pub struct AcceptanceRow {
     pub ended_us: Option<i64>,
 }
 
+/// An acceptance in short: whose it is, what for, and when its steps were stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptanceTimes {
+    pub attempt_id: AttemptId,
+    pub task_hash: Digest,
+    pub purpose: Purpose,
+    /// True once it ended.
+    pub ended: bool,
+    /// Its start, its steps and its end, in microseconds UTC.
+    pub times_us: Vec<i64>,
+}
+
 /// What the end of an acceptance led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {

@@ -7,9 +7,11 @@ use sqlx::SqliteConnection;
 
 use super::{artifact, of_json, of_name, to_json, to_u32, window};
 use crate::error::StoreError;
+use crate::limits::ACCEPTANCE_TIMES_MAX;
 use crate::open::Work;
 use crate::{
-    AcceptanceId, AcceptanceRow, AttemptId, ClaimId, NewAcceptance, Purpose, Result, RunId,
+    AcceptanceId, AcceptanceRow, AcceptanceTimes, AttemptId, ClaimId, NewAcceptance, Purpose,
+    Result, RunId,
 };
 
 /// Stores a new acceptance with its seed; returns the hash of its protocol.
@@ -214,6 +216,119 @@ async fn where_equal(
         rows.push(stored.row(connection).await?);
     }
     Ok(rows)
+}
+
+#[derive(sqlx::FromRow)]
+struct StoredTimes {
+    attempt_id: String,
+    task_hash: String,
+    purpose: String,
+    started_us: i64,
+    ended_us: Option<i64>,
+    /// Times of the steps, separated by spaces.
+    steps: Option<String>,
+}
+
+const SELECT_TIMES: &str =
+    "SELECT attempt_id, attempt.task_hash, purpose, acceptance.started_us, acceptance.ended_us,
+         (SELECT group_concat(created_us, ' ') FROM
+             (SELECT created_us FROM acceptance_entry WHERE acceptance_id = acceptance.id
+              ORDER BY position)) AS steps
+     FROM acceptance JOIN attempt ON attempt.id = attempt_id
+     JOIN device ON device.id = acceptance.device_id";
+
+/// The acceptances of a run in short, oldest first.
+pub(crate) async fn times_of_run(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+) -> Result<Vec<AcceptanceTimes>> {
+    let query = format!("{SELECT_TIMES} WHERE attempt.run_id = $1 ORDER BY acceptance.rowid");
+    let stored: Vec<StoredTimes> = sqlx::query_as(sqlx::AssertSqlSafe(query))
+        .bind(run.as_str())
+        .fetch_all(&mut *connection)
+        .await?;
+    stored.into_iter().map(StoredTimes::row).collect()
+}
+
+/// The id of the attempt of a task of a run with a number.
+pub(crate) async fn attempt_id(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+    task: &Digest,
+    seq: u32,
+) -> Result<AttemptId> {
+    let query = "SELECT id FROM attempt WHERE run_id = $1 AND task_hash = $2 AND seq = $3";
+    let found: Option<String> = sqlx::query_scalar(query)
+        .bind(run.as_str())
+        .bind(task.as_str())
+        .bind(seq)
+        .fetch_optional(connection)
+        .await?;
+    let none = || StoreError::UnknownAttempt { attempt: format!("{seq} of run {run}") };
+    Ok(AttemptId::from(found.ok_or_else(none)?))
+}
+
+/// The acceptances of an attempt's kernel in short, oldest first: those of equal programs are too.
+pub(crate) async fn times_of_kernel(
+    connection: &mut SqliteConnection,
+    attempt: &AttemptId,
+) -> Result<Vec<AcceptanceTimes>> {
+    let query = format!(
+        "{SELECT_TIMES} WHERE attempt_id = $1 OR acceptance.eval_key IN
+             (SELECT eval_key FROM evaluation WHERE evaluation.attempt_id = $1
+              AND eval_key IS NOT NULL)
+         ORDER BY acceptance.rowid"
+    );
+    let stored: Vec<StoredTimes> = sqlx::query_as(sqlx::AssertSqlSafe(query))
+        .bind(attempt.as_str())
+        .fetch_all(&mut *connection)
+        .await?;
+    stored.into_iter().map(StoredTimes::row).collect()
+}
+
+/// The newest acceptances on a model of card that came to times, newest first.
+pub(crate) async fn times_on(
+    connection: &mut SqliteConnection,
+    device_model: &str,
+) -> Result<Vec<AcceptanceTimes>> {
+    let mut rows = Vec::new();
+    for purpose in [Purpose::Claim, Purpose::Measurement] {
+        // One that was rejected on its way says nothing of how long the whole takes.
+        let query = format!(
+            "{SELECT_TIMES} WHERE device.model = $1 AND purpose = $2 AND state = 'ended'
+             AND acceptance.kind = 'Correct' ORDER BY acceptance.rowid DESC LIMIT $3"
+        );
+        let stored: Vec<StoredTimes> = sqlx::query_as(sqlx::AssertSqlSafe(query))
+            .bind(device_model)
+            .bind(purpose.name())
+            .bind(ACCEPTANCE_TIMES_MAX)
+            .fetch_all(&mut *connection)
+            .await?;
+        for stored in stored {
+            rows.push(stored.row()?);
+        }
+    }
+    Ok(rows)
+}
+
+impl StoredTimes {
+    fn row(self) -> Result<AcceptanceTimes> {
+        let steps = self.steps.unwrap_or_default();
+        let steps = steps.split_whitespace().map(str::parse::<i64>);
+        let mut times_us = vec![self.started_us];
+        for step in steps {
+            let no_time = |_| StoreError::damaged("a time of an acceptance is none".to_owned());
+            times_us.push(step.map_err(no_time)?);
+        }
+        times_us.extend(self.ended_us);
+        Ok(AcceptanceTimes {
+            attempt_id: AttemptId::from(self.attempt_id),
+            task_hash: Digest::from(self.task_hash),
+            purpose: of_name("purpose", &self.purpose, Purpose::from_name(&self.purpose))?,
+            ended: self.ended_us.is_some(),
+            times_us,
+        })
+    }
 }
 
 /// How many entries an acceptance has.

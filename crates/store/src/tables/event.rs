@@ -6,7 +6,7 @@ use serde_json::Value;
 use sqlx::SqliteConnection;
 
 use super::{run, to_i64};
-use crate::limits::EVENTS_AT_ONCE;
+use crate::limits::{EVENTS_AT_ONCE, EVENTS_LOOKED_AT};
 use crate::open::Work;
 use crate::{Chain, Result, RunId};
 
@@ -63,6 +63,29 @@ pub(crate) async fn verify(connection: &mut SqliteConnection, run: &RunId) -> Re
     } else {
         Ok(Chain::Broken { seq: seq.min(count) + 1 })
     }
+}
+
+/// How many GPUs the first event of a run names.
+pub(crate) async fn gpus(connection: &mut SqliteConnection, run: &RunId) -> Result<i64> {
+    let query = "SELECT json_array_length(body, '$.gpus') FROM event
+                 WHERE run_id = $1 AND seq = 1";
+    let found: Option<Option<i64>> =
+        sqlx::query_scalar(query).bind(run.as_str()).fetch_optional(connection).await?;
+    Ok(found.flatten().unwrap_or(0))
+}
+
+/// When the newest event of a kind was, among the newest of a run.
+pub(crate) async fn newest(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+    kind: &str,
+) -> Result<Option<i64>> {
+    let (count, _) = run::event_head(&mut *connection, run).await?;
+    let query = "SELECT created_us FROM event WHERE run_id = $1 AND seq > $2 AND kind = $3
+                 ORDER BY seq DESC LIMIT 1";
+    let first = to_i64("an event's number", count)?.saturating_sub(EVENTS_LOOKED_AT);
+    let found = sqlx::query_scalar(query).bind(run.as_str()).bind(first).bind(kind);
+    Ok(found.fetch_optional(connection).await?)
 }
 
 /// Kind and body of the next events after number `after`, in their order.

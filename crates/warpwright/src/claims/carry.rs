@@ -2,84 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use agent::Interrupt;
+pub(crate) use agent::Pace;
 use judge::JudgeError;
 use pipeline::acceptance::{
     Conclusion, Entry, Found, Protocol, Step, Subject, Timed, TrialsRecord, WindowRecord, conclude,
     next_step,
 };
-use pipeline::card_time::{CardAdmission, admission, bound_us};
 use pipeline::digest::Digest;
-use pipeline::limits::CARD_GRACE_US;
-use pipeline::report::{Stage, microseconds};
-use store::{AcceptanceRow, CardHold, Ended, PilotKey, Store, framework};
-use tokio::task::JoinHandle;
+use pipeline::report::microseconds;
+use store::{AcceptanceRow, Ended, PilotKey, Store, framework};
 
-/// When a loop stops although something is left.
-pub(crate) struct Pace {
-    pub(crate) interrupt: Interrupt,
-    /// When everything must be over.
-    pub(crate) deadline: Option<Instant>,
-    /// The run that time on cards is booked for; `None` where a person asked for a claim.
-    pub(crate) card_time: Option<CardPace>,
-}
-
-/// A run's GPU-seconds.
-#[derive(Clone, Copy)]
-pub(crate) struct CardPace {
-    /// How many it has in all, in microseconds.
-    pub(crate) cap_us: Option<u64>,
-}
-
-impl Pace {
-    /// Reserves time on a card for a step, where anything is counted; the outer `None` says that
-    /// there is none left.
-    async fn hold_card(
-        &self,
-        store: &Store,
-        row: &AcceptanceRow,
-    ) -> anyhow::Result<Option<Option<Held>>> {
-        let Some(CardPace { cap_us }) = self.card_time else { return Ok(Some(None)) };
-        let wanted_us = bound_us(Stage::Accept);
-        let booked_us = store.card_time(&row.run_id).await?.total_us();
-        match admission(cap_us, booked_us, wanted_us, 0) {
-            CardAdmission::Fits => {}
-            CardAdmission::Wait | CardAdmission::Spent => return Ok(None),
-        }
-        let hold = store.reserve_card(&row.attempt_id, Stage::Accept, wanted_us).await?;
-        let room_us = cap_us.map(|cap_us| cap_us.saturating_sub(booked_us));
-        Ok(Some(Some(Held { hold, began: Instant::now(), alarm: self.alarm(room_us) })))
-    }
-
-    /// Ends a step before it takes all that is left.
-    fn alarm(&self, room_us: Option<u64>) -> Option<JoinHandle<()>> {
-        let wait = Duration::from_micros(room_us?.saturating_sub(CARD_GRACE_US));
-        let interrupt = self.interrupt.clone();
-        Some(tokio::spawn(async move {
-            tokio::time::sleep(wait).await;
-            interrupt.request();
-            interrupt.request();
-        }))
-    }
-}
-
-/// Time on a card that a step holds.
-struct Held {
-    hold: CardHold,
-    began: Instant,
-    alarm: Option<JoinHandle<()>>,
-}
-
-impl Held {
-    /// Books what the step took.
-    async fn release(self, store: &Store) -> anyhow::Result<()> {
-        if let Some(alarm) = self.alarm {
-            alarm.abort();
-        }
-        let used_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Ok(store.release_card(&self.hold, used_us).await?)
-    }
-}
+use super::card_pace::hold_card;
 
 /// How far it came.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,7 +58,7 @@ pub(crate) async fn carry(
         let entry = match known_pilot(store, row, task, &entries, &step).await? {
             Some(record) => Entry::Pilot(record),
             None => {
-                let Some(held) = pace.hold_card(store, row).await? else {
+                let Some(held) = hold_card(pace, store, row).await? else {
                     return Ok(Carried::Deadline(format!("{left}; no GPU-seconds are left")));
                 };
                 let done = tokio::task::block_in_place(|| perform(&row.protocol, &entries, &step));

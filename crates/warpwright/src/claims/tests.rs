@@ -314,7 +314,14 @@ async fn an_open_acceptance_goes_on_whichever_attempt_had_the_program() {
         (&measured, &own, None, "nvrtc", true),
         (&measured, &other, None, "nvrtc", false),
     ] {
-        let aim = Aim { attempt, purpose: row.purpose, of_claim, weaknesses: &[], against: None };
+        let aim = Aim {
+            attempt,
+            purpose: row.purpose,
+            of_claim,
+            weaknesses: &[],
+            against: None,
+            named: "",
+        };
         assert_eq!(goes_on(row, aim, toolchain), expected, "{attempt} {of_claim:?} {toolchain}");
     }
     let aim = Aim {
@@ -323,6 +330,7 @@ async fn an_open_acceptance_goes_on_whichever_attempt_had_the_program() {
         of_claim: None,
         weaknesses: &[],
         against: None,
+        named: "",
     };
     assert!(!goes_on(&open, aim, "nvrtc"));
 }

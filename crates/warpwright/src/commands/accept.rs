@@ -4,24 +4,19 @@ use std::time::{Duration, Instant};
 
 use agent::Interrupt;
 use judge::Judge;
-use pipeline::acceptance::Conclusion;
 use pipeline::comparison::Confidence;
 use pipeline::limits::ROUNDS_MAX;
-use store::{AcceptanceRow, AttemptRow, Ended, Purpose, Store};
+use store::{AcceptanceRow, AttemptRow, Ended, Store};
 
+use crate::claims::accepting::{Accepted, Before, accept};
 use crate::claims::carry::{Carried, Pace};
-use crate::claims::subject::Subject;
-use crate::claims::{self, Aim, Effort, NEEDS_GPU, words};
+use crate::claims::{self, Effort, NEEDS_GPU, words};
 use crate::cli::{AcceptArgs, EffortArgs};
 use crate::commands::drive;
 use crate::outcome::{Exit, Outcome, bad_input, not_available, record};
 use crate::selector::{self, Selected, What};
 use crate::settings::Places;
 use crate::{admission, gpus, terminal, wiring};
-
-/// Acceptances of one program in a day: the best of many tries would be luck.
-const TRIES_A_DAY_MAX: usize = 2;
-const DAY_US: i64 = 86_400_000_000;
 
 const STOPPING: &str = "stopping after the step in hand; press Ctrl-C again to stop at once; the \
 same command goes on from there";
@@ -146,48 +141,29 @@ async fn one(
     effort: &EffortArgs,
     pace: &Pace,
 ) -> anyhow::Result<Outcome> {
-    let subject = Subject::of_attempt(store, judge, attempt).await?;
-    let name = &subject.task.spec.name;
+    let name = store.run(&attempt.run_id).await?;
+    let name = name.tasks.iter().find(|task| task.hash == attempt.task_hash);
+    let name = name.map_or("", |task| task.name.as_str()).to_owned();
     terminal::line(&format!("{name} #{}", attempt.ask.seq));
-    let _lock = store.lock_program(&subject.eval_key, Purpose::Claim)?;
-    if let Some(outcome) = known(store, &subject).await? {
-        return Ok(outcome.with("task", name.as_str()));
-    }
-    let loaded = wiring::parse_task(store.task_files(&attempt.task_hash).await?)?;
-    let weaknesses = &admission::weaknesses(store, judge, &loaded).await?;
-    let purpose = Purpose::Claim;
-    let aim = Aim { attempt: &attempt.id, purpose, of_claim: None, weaknesses, against: None };
-    let effort = effort.effort();
-    let (row, carried) = claims::take(store, judge, &subject, aim, effort, pace).await?;
-    Ok(told(store, &row, &carried).await?.with("task", name.as_str()))
+    let outcome = match accept(store, judge, attempt, "", effort.effort(), pace).await? {
+        Accepted::Before(before) => known(store, &before).await?,
+        Accepted::Now(row, carried) => told(store, &row, &carried).await?,
+    };
+    Ok(outcome.with("task", name))
 }
 
 /// What is known of this program already: a claim, a verdict, or too many tries.
-async fn known(store: &Store, subject: &Subject) -> anyhow::Result<Option<Outcome>> {
-    let rows = store.acceptances_of_key(&subject.eval_key).await?;
-    let ended: Vec<_> = rows
-        .into_iter()
-        .filter(|row| row.purpose == Purpose::Claim && row.conclusion.is_some())
-        .collect();
-    let Some(last) = ended.last() else { return Ok(None) };
-    let noisy = last.conclusion.as_ref().is_some_and(Conclusion::is_worth_another_try);
-    let today = ended.iter().filter(|row| row.started_us > store.now_us() - DAY_US).count();
-    if noisy && today < TRIES_A_DAY_MAX {
-        return Ok(None);
-    }
+async fn known(store: &Store, before: &Before) -> anyhow::Result<Outcome> {
+    let last = &before.row;
     terminal::line(&format!("the same program was accepted before ({})", last.id));
     let claims = store.claims().await?;
     if let Some(claim) = claims.iter().find(|claim| claim.acceptance_id == last.id) {
         terminal::line(&words::of_row(claim));
         let exit =
             if words::tier_of(claim.state).is_some() { Exit::Done } else { Exit::DidNotPass };
-        return Ok(Some(
-            Outcome::ended(exit, claim.why.clone()).with("claim", words::as_json(claim)),
-        ));
+        return Ok(Outcome::ended(exit, claim.why.clone()).with("claim", words::as_json(claim)));
     }
-    let cause = last.conclusion.as_ref().map(|it| it.cause.clone()).unwrap_or_default();
-    let cause = if noisy { format!("{cause}; tried {today} times in a day") } else { cause };
-    Ok(Some(without_claim(cause)))
+    Ok(without_claim(before.cause()))
 }
 
 /// Prints how an acceptance ended.

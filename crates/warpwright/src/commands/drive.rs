@@ -1,20 +1,16 @@
 //! `demo` and `run`, and what drives the loop; `resume` is beside it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use agent::{AgentError, Engine, Interrupt, RunEnd};
+use agent::{Claims, Closer, Engine, Interrupt};
 use judge::{CancelFlag, Judge, JudgeError, judge_hash};
 use llm::Model;
-use pipeline::closing::search_deadline_us;
-use pipeline::next_step::StopReason;
 use pipeline::report::Score;
 use pipeline::task::Task;
 use pipeline::tell::Told;
 use store::{AttemptRow, NewRun, NewTask, RunId, RunKind, RunLock, Store};
 
-use crate::claims::carry::{CardPace, Pace};
-use crate::claims::{measured, words};
+use crate::claims::{closing, words};
 use crate::cli::RunArgs;
 use crate::commands::{ending, estimate};
 use crate::live::Live;
@@ -22,7 +18,7 @@ use crate::notify::Notifier;
 use crate::outcome::{Exit, Outcome};
 use crate::progress::Watch;
 use crate::settings::model::ModelSetting;
-use crate::settings::{self, EvaluatorSetting, Places, ResolvedRun, RunSettings, price};
+use crate::settings::{self, Places, ResolvedRun, RunSettings, price};
 use crate::signals::StopSignals;
 use crate::wiring::{self, Parts};
 use crate::{admission, detach, embedded, goals, gpus, known, privacy, progress, terminal};
@@ -73,6 +69,8 @@ async fn rehearse(
 ) -> anyhow::Result<Outcome> {
     let mut short = settings::resolve_run(places, args)?;
     short.keep_weightiest(REHEARSED_TASKS);
+    // What it asks is what models need; what cards need is known from the ledger.
+    short.settings.search.accept = false;
     let rehearsed = start(places, short, args.seed.as_deref(), true).await?;
     if rehearsed.exit != Exit::Done {
         return Ok(rehearsed);
@@ -163,36 +161,15 @@ pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outco
     let mut engine = wiring::engine(parts, &settings, observer)?;
     steer(&mut engine, &store, &run, &settings).await?;
     engine.tells_bookings = watch.is_some() || notifier.is_some();
-    let deadline_us = engine.budget.deadline_us;
-    if measures_at_the_end(&settings) && engine.judge.config().gpus.is_some() {
-        let (now_us, tasks) = (store.now_us(), engine.operators.len());
-        engine.budget.deadline_us =
-            deadline_us.map(|end_us| search_deadline_us(end_us, now_us, tasks));
-        engine.cards.keep_for(tasks);
+    engine.claims = claims(places, &run, &settings, &engine).await?;
+    if engine.claims.closer.is_some() {
+        engine.cards.keep_for(engine.operators.len());
     }
-    let interrupts = listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
-    let judge = Arc::clone(&engine.judge);
+    let stopped = [engine.interrupt.clone(), engine.claims.interrupt.clone()];
+    let interrupts = listen_for(stopped, [STOPPING, STOPPING_NOW])?;
     let end = Arc::new(engine).run(&run).await;
     drop(watch);
     interrupts.abort();
-    if measures_at_the_end(&settings) && ended_by_itself(&end) {
-        // The search's own time may be over; a person's wish to stop counts anew.
-        let told = Told::of(&store.tells(&run).await?);
-        let end_us = told.budget(settings.budget).deadline_us;
-        let left_us = end_us.map(|end_us| end_us - store.now_us());
-        let pace = Pace {
-            interrupt: Interrupt::patient(),
-            deadline: left_us.map(|left_us| {
-                Instant::now() + Duration::from_micros(u64::try_from(left_us).unwrap_or(0))
-            }),
-            card_time: Some(CardPace { cap_us: told.budget(settings.budget).gpu_us_max }),
-        };
-        let stops = listen(pace.interrupt.clone(), [STOPPING_MEASUREMENT; 2])?;
-        if let Err(error) = measured::measure_best(&store, &judge, &run, &pace).await {
-            terminal::note(&format!("the best kernels were not measured: {error:#}"));
-        }
-        stops.abort();
-    }
     if let Some(notifier) = notifier {
         notifier.tell_end(&store, &run, &end).await;
     }
@@ -229,18 +206,21 @@ async fn steer(
     Ok(())
 }
 
-/// Not by a person, and not because this program broke.
-fn ended_by_itself(end: &Result<RunEnd, AgentError>) -> bool {
-    match end {
-        Ok(RunEnd::Finished(reason)) => *reason != StopReason::TasksStopped,
-        Ok(RunEnd::Provider { .. }) => true,
-        Ok(RunEnd::Interrupted | RunEnd::InputEnded) | Err(_) => false,
+/// Who looks at the best kernels: this machine's cards, where a run is judged on them.
+async fn claims(
+    places: &Places,
+    run: &RunId,
+    settings: &RunSettings,
+    engine: &Engine<Model>,
+) -> anyhow::Result<Claims> {
+    if !closing::is_for(settings) {
+        return Ok(Claims::default());
     }
+    let cards = closing::Cards::of_run(places, &engine.store, &engine.judge, run).await?;
+    Ok(cards.map_or_else(Claims::default, |cards| {
+        Claims::by(Arc::new(cards) as Arc<dyn Closer>, settings.search.accept)
+    }))
 }
-
-/// A run that is judged here ends with a look at its best kernels, once it has ended by itself.
-fn measures_at_the_end(settings: &RunSettings) -> bool {
-    settings.evaluator == EvaluatorSetting::Local && settings.run_kind() != RunKind::Manual
 }
 
 /// Live lines, where a person watches; one kernel of a person needs none.
@@ -301,11 +281,20 @@ pub(crate) fn listen(
     interrupt: Interrupt,
     said: [&'static str; 2],
 ) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    listen_for([interrupt], said)
+}
+
+/// The same for several at once; the last one says whether it is the second time, since the end of
+/// a search asks to stop too.
+fn listen_for<const N: usize>(
+    interrupts: [Interrupt; N],
+    said: [&'static str; 2],
+) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     let mut signals = StopSignals::listen()?;
     Ok(tokio::spawn(async move {
         while signals.next().await.is_some() {
-            let again = interrupt.was_requested();
-            interrupt.request();
+            let again = interrupts.last().is_some_and(Interrupt::was_requested);
+            interrupts.iter().for_each(Interrupt::request);
             terminal::note(said[usize::from(again)]);
         }
     }))
@@ -313,7 +302,6 @@ pub(crate) fn listen(
 
 const STOPPING: &str = "stopping after the step in hand (a question that was sent waits for its \
 reply); press Ctrl-C again to stop at once; `resume` goes on from there";
-const STOPPING_MEASUREMENT: &str = "stopping; what is not measured is measured by `accept`";
 const STOPPING_NOW: &str = "stopping at once; `resume` repeats the step in hand";
 
 /// One line about an attempt.

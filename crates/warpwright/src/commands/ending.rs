@@ -7,7 +7,7 @@ use pipeline::report::Report;
 use pipeline::verdict::Verdict;
 use store::{RunId, RunKind, RunSummary, Store};
 
-use crate::claims::measured;
+use crate::claims::{measured, words};
 use crate::commands::drive::attempt_line;
 use crate::commands::status::{card_time_in_words, dollars};
 use crate::environment;
@@ -110,6 +110,7 @@ pub(crate) fn of_verdict(verdict: &Verdict, report: Option<&Report>) -> anyhow::
 /// The best kernel of each task; with one task, its source too.
 async fn print_best(store: &Store, run: &RunId, summary: &RunSummary) -> anyhow::Result<()> {
     let many = summary.tasks.len() > 1;
+    let claims = store.claims_of_run(run).await?;
     for task in &summary.tasks {
         let prefix = if many { format!("{}: ", task.task.name) } else { String::new() };
         let Some(seq) = task.best_seq else {
@@ -120,6 +121,10 @@ async fn print_best(store: &Store, run: &RunId, summary: &RunSummary) -> anyhow:
         let mut line = attempt_line(&best);
         if let Some(measured) = measured::in_words(store, &best.id).await? {
             line = format!("{line}; {measured}");
+        }
+        let claim = claims.iter().find(|claim| claim.attempt_id == best.id);
+        if let Some(claim) = claim {
+            line = format!("{line}; claim {}", words::of_row(claim));
         }
         let line = terminal::one_line(&line);
         if many {

@@ -93,6 +93,7 @@ async fn again(
         of_claim: Some(&claim.id),
         weaknesses: &[],
         against: None,
+        named: "",
     };
     let effort = args.effort.effort();
     let _lock = store.lock_program(&subject.eval_key, aim.purpose)?;

@@ -148,7 +148,7 @@ impl Measuring<'_> {
         };
         let against = Some(&self.bundle.manifest.claim.against.baseline);
         let (of_claim, weaknesses) = (None, &weaknesses[..]);
-        let aim = Aim { attempt: &attempt.id, purpose, of_claim, weaknesses, against };
+        let aim = Aim { attempt: &attempt.id, purpose, of_claim, weaknesses, against, named: "" };
         let protocol = &self.bundle.manifest.protocol;
         let effort = Effort { rounds_max: protocol.rounds_max, confidence: protocol.confidence };
         let pace = accept::pace(args.deadline);

@@ -9,7 +9,7 @@ use store::{Booking, CardTime, RunRow, RunState, RunSummary, Store};
 
 use crate::claims::words;
 use crate::cli::StatusArgs;
-use crate::commands::{tell, why};
+use crate::commands::{set_aside, tell, why};
 use crate::limits::{RUNS_LISTED_MAX, TASK_NAMES_MAX};
 use crate::outcome::Outcome;
 use crate::settings::model::ModelSetting;
@@ -26,7 +26,9 @@ pub(crate) async fn perform(places: &Places, args: &StatusArgs) -> anyhow::Resul
             let run = selector::resolve_run(&store, selector).await?;
             let summary = store.run_summary(&run).await?;
             let tells = store.tells(&run).await?;
-            show(&store, &summary, &Told::of(&tells));
+            let told = Told::of(&tells);
+            show(&store, &summary, &told);
+            let aside = set_aside::show(&store, &summary, &told, args.why).await?;
             tell::lines(&tells, &summary.run).iter().for_each(|line| terminal::line(line));
             let claims = store.claims_of_run(&run).await?;
             for claim in &claims {
@@ -35,6 +37,7 @@ pub(crate) async fn perform(places: &Places, args: &StatusArgs) -> anyhow::Resul
             let claims: Vec<_> = claims.iter().map(words::as_json).collect();
             let outcome = with_numbers(Outcome::done(), &store, &summary)
                 .with("claims", claims)
+                .with("set_aside", aside)
                 .with("told", tell::as_json(&tells));
             if args.why { why::show(&store, &summary.run, outcome).await } else { Ok(outcome) }
         }

@@ -22,10 +22,53 @@ const NIGHT: [(&str, &str); 5] = [
     ("trap", "Faulted/CRASH"),
 ];
 const NIGHT_TASK: &str = "softmax_rows";
+/// The task whose good kernel is claimed; without PyTorch the rival is its naive kernel.
+const CLAIM_TASK: &str = "layer_norm";
+/// The claim as a file, in the folder of the self-test.
+const BUNDLE: &str = "claim.bundle";
+const NO_TORCH: (&str, &str) = ("WARPWRIGHT_PYTHON", "/nonexistent");
 
 pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
+    bench.item("a claim within a run", claim)?;
     bench.item("all tasks, naive then good", all_tasks)?;
     bench.item("a night of hostile replies", night)
+}
+
+/// A run that makes a claim by itself: it is in the ledger and the report, a program is told of it,
+/// and the search had ended before.
+fn claim(bench: &Bench<'_>) -> anyhow::Result<Found> {
+    let kernels = embedded::selftest_kernels().into_iter();
+    let good = kernels.filter(|(task, name, _)| task == CLAIM_TASK && name == "good");
+    let replies: Vec<Entry> =
+        good.map(|(task, _, reply)| wiring::person_entry(&task, 1, reply)).collect();
+    let folder = tempfile::tempdir()?;
+    let heard = folder.path().join("heard.jsonl");
+    let notify = format!("tee -a {}", heard.display());
+    let flags = ["--hours", "0.25", "--notify", &notify, "--accept"];
+    let ran = Ran::with(bench, (CLAIM_TASK, replies.len()), &replies, &flags, &[NO_TORCH])?;
+    let task = ran.report.pointer("/tasks/0").cloned().unwrap_or_default();
+    let text = |pointer: &str| {
+        task.pointer(pointer).map_or_else(|| "none".to_owned(), ToString::to_string)
+    };
+    let told = std::fs::read_to_string(&heard).unwrap_or_default();
+    let first_claims = told.matches("\"event\":\"first_claim\"").count();
+    let claimed = task.get("standing").and_then(Value::as_str) == Some("claimed");
+    // Kept, so that another machine on another day can reproduce it.
+    let bundle = bench.folder.join(BUNDLE);
+    if bundle.exists() {
+        std::fs::remove_file(&bundle)?;
+    }
+    let words = ["export", "@last", "--out", &bundle.display().to_string()];
+    let (exported, _) = ran.ask(bench, &words)?;
+    let ended = ran.exit == Some(0) && exported == Some(0);
+    Ok(Found::new(ended && claimed && first_claims == 1)
+        .with("exit", format!("{:?}", ran.exit))
+        .with("exit of the export", format!("{exported:?}"))
+        .with("standing in the report", text("/standing"))
+        .with("factor", text("/factor"))
+        .with("why", text("/why"))
+        .with("first claims told", first_claims.to_string())
+        .with("seconds", format!("{:.1}", ran.seconds)))
 }
 
 fn all_tasks(bench: &Bench<'_>) -> anyhow::Result<Found> {
@@ -34,7 +77,7 @@ fn all_tasks(bench: &Bench<'_>) -> anyhow::Result<Found> {
     let replies: Vec<Entry> = kernels
         .map(|(task, name, reply)| wiring::person_entry(&task, number(&name), reply))
         .collect();
-    let ran = Ran::of(bench, "all", replies.len(), &replies)?;
+    let ran = Ran::of(bench, "all", &replies)?;
     let tasks = ran.report.get("tasks").and_then(Value::as_array).cloned().unwrap_or_default();
     let best = |task: &Value| task.get("best").and_then(Value::as_u64) == Some(2);
     let all_measured = tasks.iter().all(|task| is_measured(task, 1));
@@ -57,7 +100,7 @@ fn night(bench: &Bench<'_>) -> anyhow::Result<Found> {
     let good = kernels.filter(|(task, name, _)| task == NIGHT_TASK && name == "good");
     let last = NIGHT.len() as u32 + 1;
     replies.extend(good.map(|(task, _, reply)| wiring::person_entry(&task, last, reply)));
-    let ran = Ran::of(bench, NIGHT_TASK, replies.len(), &replies)?;
+    let ran = Ran::of(bench, NIGHT_TASK, &replies)?;
     let task = ran.report.pointer("/tasks/0").cloned().unwrap_or_default();
     let verdicts = verdicts(&task);
     let mut expected: Vec<&str> = NIGHT.iter().map(|(_, verdict)| *verdict).collect();
@@ -104,12 +147,18 @@ pub(super) struct Ran {
 }
 
 impl Ran {
+    /// Runs a task, or all of them, with as many attempts as there are replies and no claims.
+    pub(super) fn of(bench: &Bench<'_>, task: &str, replies: &[Entry]) -> anyhow::Result<Self> {
+        Self::with(bench, (task, replies.len()), replies, &["--no-accept"], &[])
+    }
+
     /// Runs a task, or all of them, until so many attempts are made.
-    pub(super) fn of(
+    pub(super) fn with(
         bench: &Bench<'_>,
-        task: &str,
-        attempts: usize,
+        (task, attempts): (&str, usize),
         replies: &[Entry],
+        flags: &[&str],
+        environment: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let transcript = folder.path().join("replies.jsonl");
@@ -118,9 +167,10 @@ impl Ran {
         let attempts = attempts.to_string();
         let started = Instant::now();
         let words = ["run", task, "--model", &model, "--attempts", &attempts, "--plateau", "0"];
-        let (exit, said) = program(bench, folder.path(), &words)?;
+        let words = [&words[..], flags].concat();
+        let (exit, said) = program(bench, folder.path(), &words, environment)?;
         let seconds = started.elapsed().as_secs_f64();
-        let (_, report) = program(bench, folder.path(), &["--json", "report", "@last"])?;
+        let (_, report) = program(bench, folder.path(), &["--json", "report", "@last"], &[])?;
         let first = report.lines().next().unwrap_or_default();
         let report = serde_json::from_str(first).unwrap_or_default();
         Ok(Self { exit, report, seconds, said, folder })
@@ -132,7 +182,7 @@ impl Ran {
         bench: &Bench<'_>,
         words: &[&str],
     ) -> anyhow::Result<(Option<i32>, String)> {
-        program(bench, self.folder.path(), words)
+        program(bench, self.folder.path(), words, &[])
     }
 }
 
@@ -149,6 +199,7 @@ fn program(
     bench: &Bench<'_>,
     folder: &Path,
     words: &[&str],
+    environment: &[(&str, &str)],
 ) -> anyhow::Result<(Option<i32>, String)> {
     let first = bench.sheets.first().map(|sheet| format!("cuda:{}", sheet.uuid));
     let output = Command::new(std::env::current_exe()?)
@@ -156,6 +207,7 @@ fn program(
         .arg(folder.join("ledger.db"))
         .args(["--device", &first.unwrap_or_default()])
         .args(words)
+        .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()?;

@@ -73,6 +73,7 @@ pub(crate) struct SearchSection {
     pub(crate) in_flight: Option<u32>,
     pub(crate) plateau: Option<u32>,
     pub(crate) model_order: Option<String>,
+    pub(crate) accept: Option<bool>,
 }
 
 /// Where and with what kernels are judged.

@@ -134,6 +134,14 @@ const REST: &[Section] = &[
                 "",
                 "Which of several models is asked: turns, or first for the first that answers",
             ),
+            setting(
+                "accept",
+                "true",
+                "true; the simulator makes no claims",
+                "`--accept`, `--no-accept`",
+                "On GPUs: take the best kernels through the full protocol behind a claim, beside \
+                 the search and after it, as far as the time goes (docs/living.md)",
+            ),
         ],
         active: false,
     },

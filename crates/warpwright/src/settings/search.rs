@@ -1,7 +1,7 @@
 //! How a run searches: how much goes on at once, when a task has come to rest, who is asked first.
 
 use agent::{ModelOrder, ModelUse};
-use clap::Args;
+use clap::{ArgAction, Args};
 use pipeline::attempt::Mode;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,10 @@ pub(crate) struct SearchSetting {
     /// `None` for never.
     pub(crate) plateau: Option<u32>,
     pub(crate) model_order: Order,
+    /// Whether a run on GPUs takes its best kernels through the full protocol; runs of older
+    /// versions did not.
+    #[serde(default)]
+    pub(crate) accept: bool,
 }
 
 /// Which model an attempt asks first.
@@ -60,12 +64,30 @@ pub(crate) struct SearchArgs {
     /// After how many attempts without an improvement a task is left; 0 for never [default: 16]
     #[arg(long, value_name = "N")]
     pub(crate) plateau: Option<u32>,
+    /// Take the best kernels through the full protocol behind a claim while cards are idle and
+    /// after the search, as far as the time goes [default: on; the simulator makes no claims]
+    #[arg(long, overrides_with = "no_accept")]
+    pub(crate) accept: bool,
+    /// Leave claims to `accept`; the best kernels are only measured
+    #[arg(long, action = ArgAction::SetTrue)]
+    pub(crate) no_accept: bool,
 }
 
 /// One after the other and never at rest: runs of older versions, and kernels of a person.
 impl Default for SearchSetting {
     fn default() -> Self {
-        Self { in_flight: 1, plateau: None, model_order: Order::Turns }
+        Self { in_flight: 1, plateau: None, model_order: Order::Turns, accept: false }
+    }
+}
+
+impl SearchArgs {
+    /// What a flag says of claims, if one does.
+    fn accept(self) -> Option<bool> {
+        match (self.accept, self.no_accept) {
+            (_, true) => Some(false),
+            (true, false) => Some(true),
+            (false, false) => None,
+        }
     }
 }
 
@@ -78,6 +100,7 @@ impl SearchSetting {
     ) -> anyhow::Result<Self> {
         let in_flight = args.in_flight.or_else(|| layers.iter().find_map(|it| it.in_flight));
         let plateau = args.plateau.or_else(|| layers.iter().find_map(|it| it.plateau));
+        let accept = args.accept().or_else(|| layers.iter().find_map(|it| it.accept));
         let order = layers.iter().find_map(|it| it.model_order.as_deref());
         let recorded = models.iter().all(|it| it.run_kind() != store::RunKind::Auto);
         Ok(Self {
@@ -88,6 +111,7 @@ impl SearchSetting {
             )
             .map_err(bad_input)?,
             plateau: Some(plateau.unwrap_or(PLATEAU)).filter(|plateau| *plateau > 0),
+            accept: accept.unwrap_or(true),
             model_order: match order {
                 None | Some("turns") => Order::Turns,
                 Some("first") => Order::First,
@@ -108,6 +132,7 @@ impl SearchSetting {
         if let Some(plateau) = args.plateau {
             self.plateau = Some(plateau).filter(|plateau| *plateau > 0);
         }
+        self.accept = args.accept().unwrap_or(self.accept);
         Ok(())
     }
 
@@ -195,13 +220,13 @@ mod tests {
     use crate::settings::model::ModelSetting;
 
     fn section(in_flight: Option<u32>, plateau: Option<u32>, order: Option<&str>) -> SearchSection {
-        SearchSection { in_flight, plateau, model_order: order.map(str::to_owned) }
+        SearchSection { in_flight, plateau, model_order: order.map(str::to_owned), accept: None }
     }
 
     #[test]
     fn flags_win_over_files_and_recorded_replies_go_one_by_one() {
         let file = section(Some(2), Some(0), Some("first"));
-        let flags = SearchArgs { in_flight: Some(7), plateau: Some(9) };
+        let flags = SearchArgs { in_flight: Some(7), plateau: Some(9), ..SearchArgs::default() };
         let live = ModelSetting::resolve("command:cat", &Default::default()).unwrap();
         let none = SearchArgs::default();
         for (args, layers, models, wanted) in [
@@ -217,9 +242,34 @@ mod tests {
     }
 
     #[test]
+    fn claims_are_made_unless_somebody_says_otherwise() {
+        let file = |accept| SearchSection { accept, ..SearchSection::default() };
+        let flags = |accept, no_accept| SearchArgs { accept, no_accept, ..SearchArgs::default() };
+        for (args, of_file, wanted, resumed) in [
+            (flags(false, false), None, true, true),
+            (flags(false, false), Some(false), false, false),
+            (flags(true, false), Some(false), true, false),
+            (flags(false, true), Some(true), false, true),
+        ] {
+            let found = SearchSetting::resolve(args, &[file(of_file)], &[]).unwrap();
+            assert_eq!(found.accept, wanted, "{args:?} {of_file:?}");
+            // A resumed run keeps what it was started with where no flag says more.
+            let mut kept = SearchSetting { accept: resumed, ..found };
+            kept.change(args).unwrap();
+            assert_eq!(kept.accept, if args.accept().is_some() { wanted } else { resumed });
+        }
+        let older = r#"{"in_flight":4,"plateau":16,"model_order":"turns"}"#;
+        assert!(!serde_json::from_str::<SearchSetting>(older).unwrap().accept);
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_by_name() {
         for (args, layer, part) in [
-            (SearchArgs { in_flight: Some(0), plateau: None }, None, "`in_flight = 0`: write 1 to"),
+            (
+                SearchArgs { in_flight: Some(0), ..SearchArgs::default() },
+                None,
+                "`in_flight = 0`: write 1 to",
+            ),
             (SearchArgs::default(), Some(section(None, None, Some("x"))), "write turns or first"),
         ] {
             let layers: Vec<_> = layer.into_iter().collect();

@@ -6,6 +6,7 @@ mod batches;
 mod budgets;
 mod catalogue;
 mod claims;
+mod closing;
 mod compile_attacks;
 mod config;
 mod confinement;

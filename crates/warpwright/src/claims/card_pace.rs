@@ -1,0 +1,60 @@
+//! GPU-seconds of a run that a step of an acceptance reserves, and books when it has ended.
+//!
+//! The rules are in `pipeline::card_time`; the search's side is in `agent`.
+
+use std::time::{Duration, Instant};
+
+use agent::{CardPace, Interrupt, Pace};
+use pipeline::card_time::{CardAdmission, admission, bound_us};
+use pipeline::limits::CARD_GRACE_US;
+use pipeline::report::Stage;
+use store::{AcceptanceRow, CardHold, Store};
+use tokio::task::JoinHandle;
+
+/// Time on a card that a step holds.
+pub(crate) struct Held {
+    hold: CardHold,
+    began: Instant,
+    alarm: Option<JoinHandle<()>>,
+}
+
+/// Reserves time on a card for a step, where anything is counted; the outer `None` says that there
+/// is none left.
+pub(crate) async fn hold_card(
+    pace: &Pace,
+    store: &Store,
+    row: &AcceptanceRow,
+) -> anyhow::Result<Option<Option<Held>>> {
+    let Some(CardPace { cap_us }) = pace.card_time else { return Ok(Some(None)) };
+    let wanted_us = bound_us(Stage::Accept);
+    let booked_us = store.card_time(&row.run_id).await?.total_us();
+    match admission(cap_us, booked_us, wanted_us, 0) {
+        CardAdmission::Fits => {}
+        CardAdmission::Wait | CardAdmission::Spent => return Ok(None),
+    }
+    let hold = store.reserve_card(&row.attempt_id, Stage::Accept, wanted_us).await?;
+    let room_us = cap_us.map(|cap_us| cap_us.saturating_sub(booked_us));
+    let alarm = room_us.map(|room_us| alarm(room_us, pace.interrupt.clone()));
+    Ok(Some(Some(Held { hold, began: Instant::now(), alarm })))
+}
+
+/// Ends a step before it takes all that is left.
+fn alarm(room_us: u64, interrupt: Interrupt) -> JoinHandle<()> {
+    let wait = Duration::from_micros(room_us.saturating_sub(CARD_GRACE_US));
+    tokio::spawn(async move {
+        tokio::time::sleep(wait).await;
+        interrupt.request();
+        interrupt.request();
+    })
+}
+
+impl Held {
+    /// Books what the step took.
+    pub(crate) async fn release(self, store: &Store) -> anyhow::Result<()> {
+        if let Some(alarm) = self.alarm {
+            alarm.abort();
+        }
+        let used_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Ok(store.release_card(&self.hold, used_us).await?)
+    }
+}
