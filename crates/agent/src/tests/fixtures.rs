@@ -15,8 +15,7 @@ use store::{Boundary, NewRun, NewTask, RunId, RunKind, RunSummary, Store};
 
 use crate::{
     AgentError, Cards, Claims, Engine, Here, InFlight, Interrupt, ModelOrder, ModelUse, Models,
-    Operator,
-    Pools, Progress, Promotes, RunEnd,
+    Operator, Pools, Progress, Promotes, RunEnd,
 };
 
 /// A reply that is closed as malformed, without compiler or child.

@@ -221,7 +221,6 @@ async fn claims(
         Claims::by(Arc::new(cards) as Arc<dyn Closer>, settings.search.accept)
     }))
 }
-}
 
 /// Live lines, where a person watches; one kernel of a person needs none.
 async fn watch(
