@@ -105,12 +105,16 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
 
     /// What the ledger knows; attempts that are in hand go on.
     async fn begin(self: &Arc<Self>, run: &RunId, hand: &mut Hand) -> Result<Board, AgentError> {
+        if self.store.pause(run).await?.is_some() {
+            // Whoever waited is dead, and this process looks for itself.
+            self.store.note_going_on(run, "resumed").await?;
+        }
         for (mode, tokens, finish_reason) in self.store.completions(run).await? {
             self.here.note_completion(mode, tokens, &finish_reason);
         }
         let mut closed = Vec::new();
         for operator in &self.operators {
-            closed.push(self.store.closed_attempts(run, &operator.task.hash).await?);
+            closed.push(self.store.outlines(run, &operator.task.hash).await?);
         }
         let mut board = Board::new(closed);
         let in_hand = self.store.attempts_in_hand(run).await?;
@@ -155,7 +159,9 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             }
             Turn::Stop(reason) => Ok(Opening::Stop(RunEnd::Finished(reason))),
             Turn::Ask { .. } if self.interrupt.is_set() => Ok(Opening::Stop(RunEnd::Interrupted)),
-            Turn::Ask { .. } if !self.has_room().await => Ok(Opening::Stop(RunEnd::Interrupted)),
+            Turn::Ask { .. } if !self.has_room(run).await? => {
+                Ok(Opening::Stop(RunEnd::Interrupted))
+            }
             Turn::Ask { task, ask } => {
                 let operator = &self.operators[task];
                 match operator.known.as_ref().filter(|_| ask.seq == 1) {
@@ -192,7 +198,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         let Ended { place, seq, carried } = ended;
         match carried? {
             Carried::Closed(attempt) => {
-                board.close(place, self.store.closed_attempt(&attempt.id).await?);
+                board.close(place, self.store.closed_attempt(&attempt.id).await?.outline());
             }
             Carried::Parked { end, why } => {
                 board.park(place, seq, end);

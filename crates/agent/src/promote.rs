@@ -57,7 +57,7 @@ impl<L: Llm + Sync> Engine<L> {
         attempt: &AttemptRow,
         searched: &JudgementRow,
     ) -> Result<Option<Option<u32>>, AgentError> {
-        let closed = self.store.closed_attempts(&attempt.run_id, &attempt.task_hash).await?;
+        let closed = self.store.outlines(&attempt.run_id, &attempt.task_hash).await?;
         let incumbent = best(&closed);
         let score = searched.report.as_ref().map_or(&Score::None, |report| &report.score);
         let replaces = incumbent.is_none_or(|incumbent| score.improves_on(incumbent.score()));

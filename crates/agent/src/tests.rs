@@ -5,4 +5,5 @@ mod interrupts;
 mod kills;
 mod known;
 mod many;
+mod shortage;
 mod telling;

@@ -65,25 +65,44 @@ pub enum Phase {
     Ended(SearchEnd),
 }
 
+/// What the policy makes of one task. It holds until the task's search changes, so that a decision
+/// over many tasks with a long history each need not read all of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    step: Step,
+    standing: Standing,
+}
+
+/// Looks at one task.
+#[must_use]
+pub fn look(search: &Search<'_>) -> Look {
+    Look { step: step(search), standing: standing(search) }
+}
+
 /// Decides which task of a run asks next. `attempts_max` bounds all of them together.
 #[must_use]
 pub fn next_turn(attempts_max: u32, searches: &[Search<'_>]) -> Turn {
-    let under_way: usize = searches.iter().map(|search| search.in_flight.len()).sum();
-    let closed: usize = searches.iter().map(|search| search.attempts.len()).sum();
+    next_turn_of(attempts_max, &searches.iter().map(look).collect::<Vec<_>>())
+}
+
+/// As [`next_turn`], from what each task was found to be.
+#[must_use]
+pub fn next_turn_of(attempts_max: u32, looks: &[Look]) -> Turn {
+    let under_way: usize = looks.iter().map(|look| look.standing.in_flight).sum();
+    let closed: usize = looks.iter().map(|look| look.standing.attempts).sum();
     if closed + under_way >= attempts_max as usize {
         return wait_or_stop(under_way, StopReason::AttemptsSpent);
     }
     let mut turn: Option<(Standing, usize, Ask)> = None;
-    for (task, search) in searches.iter().enumerate() {
-        let Step::Ask(ask) = step(search) else { continue };
-        let standing = standing(search);
+    for (task, &Look { step, standing }) in looks.iter().enumerate() {
+        let Step::Ask(ask) = step else { continue };
         if turn.is_none_or(|(best, ..)| goes_before(&standing, &best)) {
             turn = Some((standing, task, ask));
         }
     }
     match turn {
         Some((_, task, ask)) => Turn::Ask { task, ask },
-        None => wait_or_stop(under_way, end_of(searches)),
+        None => wait_or_stop(under_way, end_of(looks)),
     }
 }
 
@@ -92,9 +111,9 @@ fn wait_or_stop(under_way: usize, reason: StopReason) -> Turn {
 }
 
 /// Why a run ends in which no task asks any more.
-fn end_of(searches: &[Search<'_>]) -> StopReason {
-    let spent = |search| matches!(step(search), Step::End(SearchEnd::AttemptsSpent));
-    if searches.iter().all(spent) { StopReason::AttemptsSpent } else { StopReason::SearchesEnded }
+fn end_of(looks: &[Look]) -> StopReason {
+    let spent = |look: &Look| matches!(look.step, Step::End(SearchEnd::AttemptsSpent));
+    if looks.iter().all(spent) { StopReason::AttemptsSpent } else { StopReason::SearchesEnded }
 }
 
 fn step(search: &Search<'_>) -> Step {

@@ -15,7 +15,7 @@ use sqlx::{Connection, Sqlite, SqliteConnection, SqlitePool, Transaction};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::limits::{BUSY_TIMEOUT_MS, LOCK_POLL_MS, OPEN_WAIT_MS, READERS_MAX};
-use crate::lock::{LockFile, RunLock, beside, lock_run, try_lock};
+use crate::lock::{LockFile, RunLock, beside, driver_of, lock_run, try_lock};
 use crate::tables::meta;
 use crate::{AttemptId, Boundary, Result, RunId};
 
@@ -190,6 +190,14 @@ impl Store {
     /// `RunLocked` with the process that holds it.
     pub fn lock_run(&self, run: &RunId) -> Result<RunLock> {
         lock_run(&self.path, run)
+    }
+
+    /// The process that drives `run`, if one does; nobody is kept from driving it by the question.
+    ///
+    /// # Errors
+    /// A lock file that cannot be read.
+    pub fn driver_of(&self, run: &RunId) -> Result<Option<String>> {
+        driver_of(&self.path, run)
     }
 
     /// Closes every connection, so that the write-ahead log is folded into the file.

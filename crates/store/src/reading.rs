@@ -11,12 +11,17 @@ use sqlx::SqliteConnection;
 use crate::error::StoreError;
 use crate::open::Store;
 use crate::tables::attempt::Bare;
-use crate::tables::call::CallSums;
-use crate::tables::{answered, artifact, attempt, build, call, candidate, evaluation, run, to_u64};
+use crate::tables::total::CallSums;
+use crate::tables::{
+    answered, artifact, attempt, build, call, candidate, evaluation, outline, run, to_u64, total,
+};
 use crate::{
     AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, Result,
-    RunId, RunSummary, RunTask, TaskSummary,
+    RunId, RunSummary, TaskSummary,
 };
+
+/// So many attempts at a task ended with a kind of verdict, or have not ended.
+type End = (Digest, Option<Kind>, u32);
 
 impl Store {
     /// The oldest attempt of a run that is not closed, with everything stored so far.
@@ -61,6 +66,25 @@ impl Store {
             }
         }
         Ok(closed)
+    }
+
+    /// The same in outline: what the policy and a digest need, without the long texts.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn outlines(&self, run: &RunId, task: &Digest) -> Result<Vec<Attempt>> {
+        outline::of_task(&mut *self.read().await?, run, task, None).await
+    }
+
+    /// Closed attempt `seq` of one task of a run, as a prompt shows it.
+    ///
+    /// # Errors
+    /// An unknown attempt, and one that is not closed.
+    pub async fn closed_attempt_of(&self, run: &RunId, task: &Digest, seq: u32) -> Result<Attempt> {
+        let mut tx = self.read().await?;
+        let id = attempt::id_of_seq(&mut tx, run, task, seq).await?;
+        let bare = attempt::get(&mut tx, &id).await?;
+        closed_attempt(&mut tx, bare).await
     }
 
     /// A closed attempt, as the search policy wants it.
@@ -113,7 +137,7 @@ impl Store {
     /// # Errors
     /// Those of reading.
     pub async fn bookings(&self, id: &RunId) -> Result<Bookings> {
-        let sums = call::sums(&mut *self.read().await?, id).await?;
+        let sums = total::sums(&mut *self.read().await?, id).await?;
         bookings(&sums)
     }
 
@@ -124,43 +148,37 @@ impl Store {
     pub async fn run_summary(&self, id: &RunId) -> Result<RunSummary> {
         let mut tx = self.read().await?;
         let run = run::get(&mut tx, id).await?;
-        let attempts = attempt::of_run(&mut tx, id).await?;
-        let sums = call::sums(&mut tx, id).await?;
+        let ends = outline::ends(&mut tx, id).await?;
+        let sums = total::sums(&mut tx, id).await?;
         let settled = settled(&sums)?;
         let mut summary = RunSummary {
             tasks: Vec::new(),
-            attempts: count(attempts.len()),
-            closed: closed(&attempts),
-            verdicts: verdict_counts(&attempts),
+            attempts: count_of(&ends, |_| true),
+            closed: count_of(&ends, |kind| kind.is_some()),
+            verdicts: verdict_counts(&ends),
             usage: settled.map(CallSums::usage).transpose()?.unwrap_or_default(),
             bookings: bookings(&sums)?,
             drifted: settled.map_or(Ok(0), |sums| to_u64("a number of calls", sums.drifted))?,
             run,
         };
         for task in summary.run.tasks.clone() {
-            let of_task = attempts.iter().filter(|bare| bare.task_hash == task.hash);
-            let of_task = of_task.cloned().collect();
-            summary.tasks.push(task_summary(&mut tx, task, of_task).await?);
+            let of_task: Vec<_> =
+                ends.iter().filter(|(of, ..)| *of == task.hash).cloned().collect();
+            let correct = outline::of_task(&mut tx, id, &task.hash, Some(Kind::Correct)).await?;
+            summary.tasks.push(TaskSummary {
+                attempts: count_of(&of_task, |_| true),
+                closed: count_of(&of_task, |kind| kind.is_some()),
+                best_seq: best(&correct).map(|attempt| attempt.seq),
+                task,
+            });
         }
         Ok(summary)
     }
 }
 
-async fn task_summary(
-    connection: &mut SqliteConnection,
-    task: RunTask,
-    attempts: Vec<Bare>,
-) -> Result<TaskSummary> {
-    Ok(TaskSummary {
-        task,
-        attempts: count(attempts.len()),
-        closed: closed(&attempts),
-        best_seq: best_seq(connection, attempts).await?,
-    })
-}
-
-fn closed(attempts: &[Bare]) -> u32 {
-    count(attempts.iter().filter(|bare| bare.verdict.is_some()).count())
+/// How many attempts ended so.
+fn count_of(ends: &[End], counts: impl Fn(Option<Kind>) -> bool) -> u32 {
+    ends.iter().filter(|(_, kind, _)| counts(*kind)).map(|(.., count)| count).sum()
 }
 
 /// An attempt with what every table holds about it.
@@ -233,22 +251,8 @@ async fn closed_attempt(connection: &mut SqliteConnection, bare: Bare) -> Result
     })
 }
 
-async fn best_seq(connection: &mut SqliteConnection, attempts: Vec<Bare>) -> Result<Option<u32>> {
-    let mut correct = Vec::new();
-    for bare in attempts {
-        if bare.verdict.as_ref().is_some_and(|verdict| verdict.is_correct()) {
-            correct.push(closed_attempt(connection, bare).await?);
-        }
-    }
-    Ok(best(&correct).map(|attempt| attempt.seq))
-}
-
-fn verdict_counts(attempts: &[Bare]) -> Vec<(Kind, u32)> {
-    let of_kind = |kind: Kind| {
-        let kinds = attempts.iter().filter_map(|bare| Some(bare.verdict.as_ref()?.kind));
-        count(kinds.filter(|found| *found == kind).count())
-    };
-    let counts = Kind::ALL.into_iter().map(|kind| (kind, of_kind(kind)));
+fn verdict_counts(ends: &[End]) -> Vec<(Kind, u32)> {
+    let counts = Kind::ALL.into_iter().map(|kind| (kind, count_of(ends, |of| of == Some(kind))));
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
@@ -292,8 +296,4 @@ fn bookings(sums: &[CallSums]) -> Result<Bookings> {
         }
     }
     Ok(bookings)
-}
-
-fn count(items: usize) -> u32 {
-    u32::try_from(items).unwrap_or(u32::MAX)
 }

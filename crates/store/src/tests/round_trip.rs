@@ -137,6 +137,9 @@ fn closed_attempts_come_back_as_they_were() {
             }
             let read = ledger.store.closed_attempts(&run, &task_hash()).await.unwrap();
             assert_eq!(read, written);
+            let outlines = ledger.store.outlines(&run, &task_hash()).await.unwrap();
+            let written: Vec<_> = written.into_iter().map(Attempt::outline).collect();
+            assert_eq!(outlines, written);
         });
         Ok(())
     });
