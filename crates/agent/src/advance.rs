@@ -71,7 +71,7 @@ impl<L: Llm + Sync> Engine<L> {
     }
 
     pub(crate) async fn reread(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
-        Ok(Advanced::To(Box::new(self.store.attempt(&attempt.id).await?)))
+        Ok(Advanced::To(Box::new(self.store.attempt_again(attempt).await?)))
     }
 
     async fn parse(&self, attempt: &AttemptRow) -> Result<(), AgentError> {

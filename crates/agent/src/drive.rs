@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use llm::Llm;
-use pipeline::attempt::State;
+use pipeline::attempt::{Attempt, State};
 use pipeline::next_step::{SearchEnd, StopReason};
 use pipeline::schedule::Turn;
 use pipeline::tell::Leave;
 use store::{AttemptRow, RunId};
 use tokio::task::{JoinError, JoinSet};
 
-use crate::advance::Advanced;
+use crate::advance::{Advanced, incomplete};
 use crate::asking::Opening;
 use crate::board::Board;
 use crate::engine::{Engine, Progress, RunEnd};
@@ -198,7 +198,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         let Ended { place, seq, carried } = ended;
         match carried? {
             Carried::Closed(attempt) => {
-                board.close(place, self.store.closed_attempt(&attempt.id).await?.outline());
+                board.close(place, self.outline_of(*attempt).await?);
             }
             Carried::Parked { end, why } => {
                 board.park(place, seq, end);
@@ -216,6 +216,27 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             (self.observer)(Progress::SearchEnded { task, end });
         }
         Ok(())
+    }
+
+    /// What the policy needs of an attempt that is closed.
+    async fn outline_of(&self, row: AttemptRow) -> Result<Attempt, AgentError> {
+        let lacks = incomplete(&row, "verdict");
+        let promoted = match row.judgement {
+            Some(_) => self.store.promotion(&row.id).await?,
+            None => None,
+        };
+        let attempt = Attempt {
+            seq: row.ask.seq,
+            mode: row.ask.mode,
+            parent: row.ask.parent,
+            verdict: row.verdict.ok_or(lacks)?,
+            code: None,
+            reply: String::new(),
+            diagnostics: Vec::new(),
+            report: row.judgement.and_then(|judgement| judgement.report),
+            promotion: promoted.and_then(|promoted| promoted.report?.promotion),
+        };
+        Ok(attempt.outline())
     }
 
     /// Returns at a time that the models named, or never.

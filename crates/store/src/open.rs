@@ -217,6 +217,35 @@ impl Store {
         meta::check_owners(&mut connection).await.map_err(at)
     }
 
+    /// Writes the ledger of this moment into one new file that only its owner may read. Nothing may
+    /// be there, nor a log of another ledger beside it, which would be taken for this one's.
+    ///
+    /// # Errors
+    /// Something that is there already; a full disk.
+    pub async fn copy_to(&self, path: &Path) -> Result<()> {
+        let at = |error: StoreError| error.at(path);
+        for beside in ["", "-wal", "-shm", "-journal"] {
+            let mut name = path.as_os_str().to_owned();
+            name.push(beside);
+            if std::fs::symlink_metadata(&name).is_ok() {
+                let why = format!("{} is there already", Path::new(&name).display());
+                return Err(StoreError::CannotOpen { ledger: path.display().to_string(), why });
+            }
+        }
+        create_private(path).map_err(|error| StoreError::of_io(&error, path))?;
+        let mut connection = self.readers.acquire().await?;
+        let copied = sqlx::query("VACUUM INTO $1")
+            .bind(path.display().to_string())
+            .execute(&mut *connection)
+            .await;
+        if let Err(error) = copied {
+            // Half of a ledger is none.
+            let _ = std::fs::remove_file(path);
+            return Err(at(error.into()));
+        }
+        Ok(())
+    }
+
     /// Begins a write; the lock is taken now, so that what is read inside cannot change.
     pub(crate) async fn write(&self) -> Result<Work> {
         let begun = self.writer.begin_with("BEGIN IMMEDIATE").await;

@@ -53,6 +53,17 @@ impl Store {
         attempt_row(&mut *self.read().await?, id).await
     }
 
+    /// An attempt as it is now. What was read of it before is taken over: what is stored of an
+    /// attempt is only added to, its call and its state apart.
+    ///
+    /// # Errors
+    /// An unknown attempt.
+    pub async fn attempt_again(&self, known: &AttemptRow) -> Result<AttemptRow> {
+        let mut tx = self.read().await?;
+        let bare = attempt::get(&mut tx, &known.id).await?;
+        row_beside(&mut tx, bare, Some(known)).await
+    }
+
     /// The closed attempts of one task of a run, oldest first, as the search policy wants them.
     ///
     /// # Errors
@@ -191,15 +202,52 @@ pub(crate) async fn attempt_row(
 }
 
 async fn full_row(connection: &mut SqliteConnection, bare: Bare) -> Result<AttemptRow> {
+    row_beside(connection, bare, None).await
+}
+
+/// The row with what of it is known, and the rest as it is stored.
+async fn row_beside(
+    connection: &mut SqliteConnection,
+    bare: Bare,
+    known: Option<&AttemptRow>,
+) -> Result<AttemptRow> {
     let call = call::newest(connection, &bare.id).await?;
-    let messages = call::messages(connection, &call.row.id).await?;
+    // Each try of an attempt asks the same.
+    let prompt = match known {
+        Some(known) => known.prompt.clone(),
+        None => Prompt {
+            mode: bare.ask.mode,
+            messages: call::messages(connection, &call.row.id).await?,
+        },
+    };
+    let of_call = known.filter(|known| known.call.id == call.row.id);
+    let reply = match of_call.and_then(|known| known.reply.clone()) {
+        Some(reply) => Some(reply),
+        None => call::reply(connection, &call).await?,
+    };
+    let candidate = match known.and_then(|known| known.candidate.clone()) {
+        Some(candidate) => Some(candidate),
+        None => candidate_row(connection, &bare).await?,
+    };
+    let build = match known.and_then(|known| known.build.clone()) {
+        Some(build) => Some(build),
+        None if candidate.is_some() => build::of_attempt(connection, &bare.id).await?,
+        None => None,
+    };
+    let judgement = match known.and_then(|known| known.judgement.clone()) {
+        Some(judgement) => Some(judgement),
+        None if build.is_some() => {
+            evaluation::of_attempt(connection, &bare.id, Stage::Search).await?
+        }
+        None => None,
+    };
     Ok(AttemptRow {
-        prompt: Prompt { mode: bare.ask.mode, messages },
-        reply: call::reply(connection, &call).await?,
+        prompt,
+        reply,
         call: call.row,
-        candidate: candidate_row(connection, &bare).await?,
-        build: build::of_attempt(connection, &bare.id).await?,
-        judgement: evaluation::of_attempt(connection, &bare.id, Stage::Search).await?,
+        candidate,
+        build,
+        judgement,
         id: bare.id,
         run_id: bare.run_id,
         task_hash: bare.task_hash,
