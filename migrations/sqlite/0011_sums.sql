@@ -43,7 +43,7 @@ WHERE attempt.state = 'closed'
 GROUP BY attempt.run_id, call.state;
 
 -- How the attempts at each task of a run ended, without reading the attempts.
-CREATE INDEX attempt_ends ON attempt (run_id, task_hash, kind);
+CREATE INDEX attempt_ends ON attempt (run_id, task_hash, kind, seq);
 
 -- The score and the outcome of hidden cases as the report has them, in JSON: NULL in rows of older
 -- programs, whose report is read instead.
@@ -52,3 +52,7 @@ ALTER TABLE evaluation ADD COLUMN promotion TEXT;
 
 -- Whether a run waits for room or memory, without reading its log.
 CREATE INDEX event_pauses ON event (run_id, seq) WHERE kind IN ('paused', 'went_on');
+
+-- The best of a task's attempts up to `folded_to`, which are all closed; NULL where none is right.
+ALTER TABLE run_task ADD COLUMN best_seq INTEGER;
+ALTER TABLE run_task ADD COLUMN folded_to INTEGER NOT NULL DEFAULT 0;

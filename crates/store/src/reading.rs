@@ -1,6 +1,6 @@
 //! What is read back: the attempt in hand, the history of a search, numbers for people.
 
-use pipeline::attempt::{Attempt, Code, Mode, State, best};
+use pipeline::attempt::{Attempt, Code, Mode, State};
 use pipeline::digest::Digest;
 use pipeline::estimate::CallHistory;
 use pipeline::prompt::Prompt;
@@ -11,6 +11,7 @@ use sqlx::SqliteConnection;
 use crate::error::StoreError;
 use crate::open::Store;
 use crate::tables::attempt::Bare;
+use crate::tables::outline::Which;
 use crate::tables::total::CallSums;
 use crate::tables::{
     answered, artifact, attempt, build, call, candidate, evaluation, outline, run, to_u64, total,
@@ -84,7 +85,15 @@ impl Store {
     /// # Errors
     /// Those of reading.
     pub async fn outlines(&self, run: &RunId, task: &Digest) -> Result<Vec<Attempt>> {
-        outline::of_task(&mut *self.read().await?, run, task, None).await
+        outline::of_task(&mut *self.read().await?, run, task, Which::All).await
+    }
+
+    /// The best of the closed attempts of one task of a run, in outline.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn best_outline(&self, run: &RunId, task: &Digest) -> Result<Option<Attempt>> {
+        outline::best_of(&mut *self.read().await?, run, task).await
     }
 
     /// Closed attempt `seq` of one task of a run, as a prompt shows it.
@@ -160,6 +169,7 @@ impl Store {
         let mut tx = self.read().await?;
         let run = run::get(&mut tx, id).await?;
         let ends = outline::ends(&mut tx, id).await?;
+        let bests = outline::bests(&mut tx, id).await?;
         let sums = total::sums(&mut tx, id).await?;
         let settled = settled(&sums)?;
         let mut summary = RunSummary {
@@ -175,11 +185,10 @@ impl Store {
         for task in summary.run.tasks.clone() {
             let of_task: Vec<_> =
                 ends.iter().filter(|(of, ..)| *of == task.hash).cloned().collect();
-            let correct = outline::of_task(&mut tx, id, &task.hash, Some(Kind::Correct)).await?;
             summary.tasks.push(TaskSummary {
                 attempts: count_of(&of_task, |_| true),
                 closed: count_of(&of_task, |kind| kind.is_some()),
-                best_seq: best(&correct).map(|attempt| attempt.seq),
+                best_seq: bests.get(&task.hash).copied().flatten(),
                 task,
             });
         }

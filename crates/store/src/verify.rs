@@ -11,7 +11,9 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 use crate::acceptances::seed_hash;
 use crate::limits::EVENTS_AT_ONCE;
 use crate::open::Store;
-use crate::tables::{acceptance, artifact, baseline, evaluation, event, run, task, total, window};
+use crate::tables::{
+    acceptance, artifact, baseline, evaluation, event, outline, run, task, total, window,
+};
 use crate::{AcceptanceId, AttemptId, Chain, Misfit, Result, RunId, StoreError};
 
 /// The rows that an event of one kind vouches for.
@@ -353,7 +355,16 @@ async fn stray_rows(
     id: &RunId,
     counts: &BTreeMap<String, i64>,
 ) -> Result<Option<String>> {
-    run::get(connection, id).await?;
+    for task in run::get(connection, id).await?.tasks {
+        match outline::fits(connection, id, &task.hash).await {
+            Ok(true) => {}
+            Ok(false) => {
+                let what = format!("the best attempt at {} is not the one that is kept", task.name);
+                return Ok(Some(what));
+            }
+            Err(error) => return damage(error).map(Some),
+        }
+    }
     if !total::fit(connection, id).await? {
         return Ok(Some(format!("the sums of the calls of run {id} are not those of its calls")));
     }

@@ -163,6 +163,9 @@ async fn changed_sums_and_scores_are_found() {
             "sums",
         ),
         ("UPDATE call SET cost_nusd = 0 WHERE state = 'settled'", "cost_nusd"),
+        ("UPDATE run_task SET best_seq = NULL", "the best attempt"),
+        ("UPDATE run_task SET best_seq = 2", "the best attempt"),
+        ("UPDATE run_task SET folded_to = 0", "the best attempt"),
         ("UPDATE evaluation SET score = '\"None\"'", "does not read back"),
         (
             "UPDATE evaluation SET score = replace(score, 'instructions\":', 'instructions\":1')",
@@ -206,4 +209,26 @@ async fn sums_of_an_older_ledger_are_those_of_its_calls() {
     ledger.sql(&format!("DELETE FROM run_total; {fill}")).await.unwrap();
     assert_eq!(ledger.store.bookings(&ledger.run).await.unwrap(), before);
     assert!(ledger.store.verify_run(&ledger.run).await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn the_best_is_known_in_whatever_order_attempts_are_closed() {
+    let ledger = Ledger::new().await;
+    let (store, run) = (&ledger.store, &ledger.run);
+    let first = ledger.open(1).await.id;
+    let best = async || store.run_summary(run).await.unwrap().tasks[0].best_seq;
+    for seq in [2, 3] {
+        ledger.bring(seq, State::Closed).await;
+        assert_eq!(best().await, Some(2), "{seq}");
+        assert_eq!(ledger.count("SELECT folded_to FROM run_task").await, 0);
+    }
+    for step in State::ALL.into_iter().skip(1) {
+        advance(store, &first, step).await.unwrap();
+    }
+    // All have the same score: the first stands.
+    assert_eq!(best().await, Some(1));
+    assert_eq!(ledger.count("SELECT folded_to FROM run_task").await, 3);
+    let found = store.best_outline(run, &task_hash()).await.unwrap();
+    assert_eq!(found, store.outlines(run, &task_hash()).await.unwrap().into_iter().next());
+    assert!(store.verify_run(run).await.unwrap().is_ok());
 }

@@ -1,5 +1,6 @@
 //! What the loop, writes and looks cost on a ledger that is long already.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -86,6 +87,16 @@ async fn writes_and_looks(
     }
     say!("  half of the writes within {:.3} ms", percentile(&mut writes, 50));
     figures.below("99 of 100 writes within, ms", percentile(&mut writes, 99), WRITE_MAX_MS)?;
+    let mut syncs = Vec::new();
+    let mut file = std::fs::File::create(ledger.with_extension("sync"))?;
+    for _ in 0..WRITES / 10 {
+        file.write_all(&[7; 8_192])?;
+        let begun = Instant::now();
+        file.sync_data()?;
+        syncs.push(begun.elapsed());
+    }
+    let of = [50, 99].map(|percent| percentile(&mut syncs, percent));
+    say!("  the disk alone syncs 8 KiB within {:.3} ms, 99 of 100 within {:.3} ms", of[0], of[1]);
     let mut looks = Vec::new();
     for _ in 0..LOOKS {
         let begun = Instant::now();
