@@ -40,7 +40,7 @@ const BENCHES: [Bench; 3] = [
             full: ("WARPWRIGHT_FULL_TESTS", "1"),
         },
     },
-    Bench { name: "night", package: "agent", what: What::Example },
+    Bench { name: "night", package: "warpwright", what: What::Example },
 ];
 
 /// Runs the one with this name, with what follows it on the command line; true if it is good.

@@ -24,8 +24,9 @@ usage: cargo xtask COMMAND
   bless   run the tests, take over changed snapshots, lower the ratchet
   bench NAME [--full]
           run a long test with the count of CI or, with --full, in full: crashes, soak
-  bench night [ATTEMPTS TASKS]
-          measure what the loop itself costs with many tasks and a long ledger";
+  bench night [SECONDS [ATTEMPTS TASKS]]
+          measure, against bounds, how busy a lease is while there is work for it, and what the
+          loop itself costs with many tasks and a long ledger";
 
 fn main() -> ExitCode {
     match run() {

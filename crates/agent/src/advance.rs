@@ -45,13 +45,25 @@ impl<L: Llm + Sync> Engine<L> {
             State::Asked => return self.send(attempt).await,
             State::Sent => return self.receive(attempt).await,
             State::Replied => self.parse(&attempt).await?,
-            State::Parsed => self.build(&attempt).await?,
+            State::Parsed => {
+                let _right = self.pools.build().await;
+                if !self.has_memory(&attempt.run_id).await? {
+                    return Ok(Advanced::Stopped(RunEnd::Interrupted));
+                }
+                self.build(&attempt).await?;
+            }
             State::Built => {
                 let _right = self.pools.judging().await;
+                if !self.has_memory(&attempt.run_id).await? {
+                    return Ok(Advanced::Stopped(RunEnd::Interrupted));
+                }
                 self.judge(&attempt).await?;
             }
             State::Judged => {
                 let _right = self.pools.judging().await;
+                if !self.has_memory(&attempt.run_id).await? {
+                    return Ok(Advanced::Stopped(RunEnd::Interrupted));
+                }
                 self.promote_and_close(&attempt).await?;
             }
             State::Closed => {}
@@ -60,7 +72,7 @@ impl<L: Llm + Sync> Engine<L> {
     }
 
     pub(crate) async fn reread(&self, attempt: &AttemptRow) -> Result<Advanced, AgentError> {
-        Ok(Advanced::To(Box::new(self.store.attempt(&attempt.id).await?)))
+        Ok(Advanced::To(Box::new(self.store.attempt_again(attempt).await?)))
     }
 
     async fn parse(&self, attempt: &AttemptRow) -> Result<(), AgentError> {
@@ -89,7 +101,6 @@ impl<L: Llm + Sync> Engine<L> {
         let tunables = row.tunables.clone();
         let task = Arc::clone(&self.operator(attempt)?.task);
         let (judge, cancel) = (Arc::clone(&self.judge), self.interrupt.cancel_flag());
-        let _right = self.pools.build().await;
         let build = blocking(move || judge.build(&task, &candidate, &tunables, &cancel)).await?;
         let compiled = build.facts.is_some();
         let new = NewBuild {

@@ -8,7 +8,7 @@ use pipeline::attempt::{Attempt, Mode};
 use pipeline::budget::{Admission, CallWish, Spent};
 use pipeline::next_step::Ask;
 use pipeline::price::Price;
-use pipeline::prompt::Prompt;
+use pipeline::prompt::{Earlier, Prompt};
 use pipeline::tell::Told;
 use pipeline::transcript::Usage;
 use store::{AttemptRow, Booking, CallTarget, Reservation, RunId, SettledReply};
@@ -98,8 +98,13 @@ impl<L: Llm + Sync> Engine<L> {
         let (task, templates) = (&operator.task, &self.templates);
         let hints = told.hints(&task.hash);
         let texts: Vec<_> = hints.iter().map(|hint| hint.text.as_str()).collect();
+        let parent = match ask.parent {
+            Some(seq) => Some(self.store.closed_attempt_of(run, &task.hash, seq).await?),
+            None => None,
+        };
+        let earlier = Earlier { attempts, parent: parent.as_ref() };
         let prompt =
-            Prompt::render_hinted(templates, task, device, ask, attempts, &texts, scrubber)?;
+            Prompt::render_hinted(templates, task, device, ask, earlier, &texts, scrubber)?;
         let released = Reservation::default();
         let wish = Wish { run, mode: ask.mode, prompt: &prompt, lane: None, released };
         let admitted = match self.admit(chosen, &wish).await? {

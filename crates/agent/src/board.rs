@@ -1,12 +1,12 @@
 //! What is known of each task's search while a run is driven: what was tried, what is under way.
 //!
-//! It is read from the ledger once and then kept, since the ledger of a night holds thousands of
-//! attempts. The rules over it are in `pipeline::schedule`.
+//! It is read from the ledger once and then kept in outline, since the ledger of a night holds many
+//! thousand attempts. The rules over it are in `pipeline::schedule`.
 
 use pipeline::allotment::Purse;
 use pipeline::attempt::{Attempt, best};
-use pipeline::next_step::{Ask, SearchEnd};
-use pipeline::schedule::{Phase, Search, Turn, next_turn, standing};
+use pipeline::next_step::{Ask, SearchEnd, SearchLimits};
+use pipeline::schedule::{Look, Phase, Search, Turn, look, next_turn_of, standing};
 use pipeline::tell::{Leave, Told};
 
 use crate::engine::Operator;
@@ -19,17 +19,27 @@ pub(crate) struct Board {
 
 #[derive(Default)]
 struct Known {
-    /// By seq.
+    /// By seq, in outline: a prompt that shows one as a whole has it from the ledger.
     attempts: Vec<Attempt>,
     in_flight: Vec<Ask>,
     /// What ended it from outside.
     ended: Option<SearchEnd>,
     /// True once its end was told.
     is_told: bool,
+    /// What the policy made of it under these bounds, until it changes.
+    looked: Option<(Bounds, Look)>,
+}
+
+/// What a look at a task depends on besides its search.
+#[derive(Clone, Copy, PartialEq)]
+struct Bounds {
+    limits: SearchLimits,
+    weight: f64,
+    ended: Option<SearchEnd>,
 }
 
 impl Board {
-    /// A board with the closed attempts of each task, by seq.
+    /// A board with the outlines of the closed attempts of each task, by seq.
     pub(crate) fn new(closed: Vec<Vec<Attempt>>) -> Self {
         let known = |attempts| Known { attempts, ..Known::default() };
         Self { searches: closed.into_iter().map(known).collect() }
@@ -37,22 +47,23 @@ impl Board {
 
     /// Whose turn it is, under what the run was told.
     pub(crate) fn turn(
-        &self,
+        &mut self,
         attempts_max: u32,
         operators: &[Operator],
         told: &Told,
         purses: &[Option<Purse>],
     ) -> Turn {
-        let mut searches = Vec::new();
-        for ((known, operator), purse) in self.searches.iter().zip(operators).zip(purses) {
+        let mut looks = Vec::new();
+        for ((known, operator), purse) in self.searches.iter_mut().zip(operators).zip(purses) {
             let task = &operator.task.hash;
-            let limits = told::limits(told, task, operator.limits);
-            let weight = told.weight(task, operator.weight);
-            let ended = known.ended.or(told::stopped(told, task));
-            let search = known.search(operator);
-            searches.push(Search { limits, weight, ended, purse: *purse, ..search });
+            let bounds = Bounds {
+                limits: told::limits(told, task, operator.limits),
+                weight: told.weight(task, operator.weight),
+                ended: known.ended.or(told::stopped(told, task)),
+            };
+            looks.push(known.look(bounds, operator).with_purse(*purse));
         }
-        next_turn(attempts_max, &searches)
+        next_turn_of(attempts_max, &looks)
     }
 
     /// True where a task is paused whose search is not at its end.
@@ -81,14 +92,21 @@ impl Board {
         (best(&known.attempts).map(|attempt| attempt.seq), !is_over)
     }
 
+    /// A task about whose search something becomes known.
+    fn changed(&mut self, task: usize) -> &mut Known {
+        let known = &mut self.searches[task];
+        known.looked = None;
+        known
+    }
+
     /// An attempt is under way.
     pub(crate) fn begin(&mut self, task: usize, ask: Ask) {
-        self.searches[task].in_flight.push(ask);
+        self.changed(task).in_flight.push(ask);
     }
 
     /// An attempt is closed.
     pub(crate) fn close(&mut self, task: usize, attempt: Attempt) {
-        let known = &mut self.searches[task];
+        let known = self.changed(task);
         known.in_flight.retain(|ask| ask.seq != attempt.seq);
         let place = known.attempts.partition_point(|other| other.seq < attempt.seq);
         known.attempts.insert(place, attempt);
@@ -96,7 +114,7 @@ impl Board {
 
     /// An attempt is given up for now, and its task with it.
     pub(crate) fn park(&mut self, task: usize, seq: u32, end: SearchEnd) {
-        let known = &mut self.searches[task];
+        let known = self.changed(task);
         known.in_flight.retain(|ask| ask.seq != seq);
         known.ended = Some(end);
     }
@@ -121,6 +139,18 @@ impl Board {
 }
 
 impl Known {
+    fn look(&mut self, bounds: Bounds, operator: &Operator) -> Look {
+        match self.looked {
+            Some((under, look)) if under == bounds => look,
+            Some(_) | None => {
+                let Bounds { limits, weight, ended } = bounds;
+                let look = look(&Search { limits, weight, ended, ..self.search(operator) });
+                self.looked = Some((bounds, look));
+                look
+            }
+        }
+    }
+
     fn search(&self, operator: &Operator) -> Search<'_> {
         Search {
             limits: operator.limits,

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use llm::Llm;
-use pipeline::attempt::State;
+use pipeline::attempt::{Attempt, State};
 use pipeline::next_step::{SearchEnd, StopReason};
 use pipeline::schedule::Turn;
 use pipeline::tell::{Leave, Told};
 use store::{AttemptRow, RunId};
 use tokio::task::{JoinError, JoinSet};
 
-use crate::advance::Advanced;
+use crate::advance::{Advanced, incomplete};
 use crate::asking::Opening;
 use crate::board::Board;
 use crate::engine::{Engine, Progress, RunEnd};
@@ -113,12 +113,16 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
 
     /// What the ledger knows; attempts that are in hand go on.
     async fn begin(self: &Arc<Self>, run: &RunId, hand: &mut Hand) -> Result<Board, AgentError> {
+        if self.store.pause(run).await?.is_some() {
+            // Whoever waited is dead, and this process looks for itself.
+            self.store.note_going_on(run, "resumed").await?;
+        }
         for (mode, tokens, finish_reason) in self.store.completions(run).await? {
             self.here.note_completion(mode, tokens, &finish_reason);
         }
         let mut closed = Vec::new();
         for operator in &self.operators {
-            closed.push(self.store.closed_attempts(run, &operator.task.hash).await?);
+            closed.push(self.store.outlines(run, &operator.task.hash).await?);
         }
         let mut board = Board::new(closed);
         let in_hand = self.store.attempts_in_hand(run).await?;
@@ -165,7 +169,9 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             }
             Turn::Stop(reason) => Ok(Opening::Stop(RunEnd::Finished(reason))),
             Turn::Ask { .. } if self.interrupt.is_set() => Ok(Opening::Stop(RunEnd::Interrupted)),
-            Turn::Ask { .. } if !self.has_room().await => Ok(Opening::Stop(RunEnd::Interrupted)),
+            Turn::Ask { .. } if !self.has_room(run).await? => {
+                Ok(Opening::Stop(RunEnd::Interrupted))
+            }
             Turn::Ask { task, ask } => {
                 if let Some(why) = self.no_card_time(run, &budget, hand.jobs.len()).await? {
                     return Ok(why);
@@ -205,7 +211,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         let Ended { place, seq, carried } = ended;
         match carried? {
             Carried::Closed(attempt) => {
-                board.close(place, self.store.closed_attempt(&attempt.id).await?);
+                board.close(place, self.outline_of(*attempt).await?);
             }
             Carried::Parked { end, why } => {
                 board.park(place, seq, end);
@@ -230,6 +236,27 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
     fn note_best(&self, board: &Board, place: usize) {
         let (best, searching) = board.best(place, &self.operators[place]);
         self.claims.shared.note(place, best, searching);
+    }
+
+    /// What the policy needs of an attempt that is closed.
+    async fn outline_of(&self, row: AttemptRow) -> Result<Attempt, AgentError> {
+        let lacks = incomplete(&row, "verdict");
+        let promoted = match row.judgement {
+            Some(_) => self.store.promotion(&row.id).await?,
+            None => None,
+        };
+        let attempt = Attempt {
+            seq: row.ask.seq,
+            mode: row.ask.mode,
+            parent: row.ask.parent,
+            verdict: row.verdict.ok_or(lacks)?,
+            code: None,
+            reply: String::new(),
+            diagnostics: Vec::new(),
+            report: row.judgement.and_then(|judgement| judgement.report),
+            promotion: promoted.and_then(|promoted| promoted.report?.promotion),
+        };
+        Ok(attempt.outline())
     }
 
     /// Returns at a time that the models named, or never.

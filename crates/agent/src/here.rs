@@ -2,12 +2,13 @@
 //! long answers were, and whose turn it is to book.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pipeline::attempt::Mode;
 use pipeline::completions::Completions;
 use pipeline::notice::Cap;
 use pipeline::reply::Ending;
+use pipeline::tell::Told;
 use store::CallId;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
@@ -21,6 +22,41 @@ pub struct Here {
     /// Held from the look at what is booked until the next booking is stored.
     booking: tokio::sync::Mutex<()>,
     changed: Notify,
+    heard: tokio::sync::Mutex<Heard>,
+    /// How many bytes of memory are left.
+    pub(crate) memory: Left,
+    /// Held by whoever looks at it, or waits for it.
+    memory_turn: tokio::sync::Mutex<()>,
+}
+
+/// How many bytes of something are left, where that can be found out.
+#[derive(Clone)]
+pub(crate) struct Left(Arc<dyn Fn() -> Option<u64> + Send + Sync>);
+
+impl Left {
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        (self.0)()
+    }
+}
+
+impl Default for Left {
+    fn default() -> Self {
+        Self(Arc::new(crate::memory::left_here))
+    }
+}
+
+impl std::fmt::Debug for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Left").finish_non_exhaustive()
+    }
+}
+
+/// What the run was told, as far as it was read.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) told: Arc<Told>,
+    /// Position of the first row that was not read.
+    pub(crate) next: u32,
 }
 
 #[derive(Debug, Default)]
@@ -115,6 +151,22 @@ impl Here {
     /// Waits for the turn to look at what is booked and to book.
     pub(crate) async fn booking_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.booking.lock().await
+    }
+
+    /// On a machine that has as much memory left as `left` says.
+    #[cfg(test)]
+    pub(crate) fn with_memory(left: Arc<dyn Fn() -> Option<u64> + Send + Sync>) -> Self {
+        Self { memory: Left(left), ..Self::default() }
+    }
+
+    /// Waits for the turn to look at the memory that is left.
+    pub(crate) async fn memory_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.memory_turn.lock().await
+    }
+
+    /// What was heard so far, for whoever reads on.
+    pub(crate) async fn heard(&self) -> tokio::sync::MutexGuard<'_, Heard> {
+        self.heard.lock().await
     }
 
     /// Completes when a call ends after this was called.

@@ -24,10 +24,12 @@ mod here;
 mod in_flight;
 mod interrupt;
 pub mod limits;
+mod memory;
 mod models;
 mod pools;
 mod promote;
 mod several;
+mod shortage;
 #[cfg(test)]
 mod tests;
 mod told;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use judge::{Job, JobStage, Judgement, RunSeed};
 use llm::Llm;
-use pipeline::attempt::best;
 use pipeline::inputs::MasterSeed;
 use pipeline::promotion::{Coarse, Promotion, told};
 use pipeline::report::{Report, Score, Stage};
@@ -57,10 +56,10 @@ impl<L: Llm + Sync> Engine<L> {
         attempt: &AttemptRow,
         searched: &JudgementRow,
     ) -> Result<Option<Option<u32>>, AgentError> {
-        let closed = self.store.closed_attempts(&attempt.run_id, &attempt.task_hash).await?;
-        let incumbent = best(&closed);
+        let incumbent = self.store.best_outline(&attempt.run_id, &attempt.task_hash).await?;
         let score = searched.report.as_ref().map_or(&Score::None, |report| &report.score);
-        let replaces = incumbent.is_none_or(|incumbent| score.improves_on(incumbent.score()));
+        let replaces =
+            incumbent.as_ref().is_none_or(|incumbent| score.improves_on(incumbent.score()));
         Ok(replaces.then(|| incumbent.map(|incumbent| incumbent.seq)))
     }
 

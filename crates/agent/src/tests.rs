@@ -7,4 +7,5 @@ mod interrupts;
 mod kills;
 mod known;
 mod many;
+mod shortage;
 mod telling;

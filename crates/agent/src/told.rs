@@ -1,7 +1,9 @@
 //! What people tell a run while it is on: read from the ledger before each decision.
 //!
-//! What the rows mean is in `pipeline::tell`; here they are only read, waited for, and marked as
-//! shown.
+//! What the rows mean is in `pipeline::tell`; here they are only read, each once, waited for, and
+//! marked as shown.
+
+use std::sync::Arc;
 
 use llm::Llm;
 use pipeline::allotment::{Purse, Wish, purses};
@@ -22,8 +24,13 @@ const TELLER: &str = "warpwright";
 
 impl<L: Llm + Sync> Engine<L> {
     /// What holds now of all that the run was told.
-    pub(crate) async fn told(&self, run: &RunId) -> Result<Told, AgentError> {
-        Ok(Told::of(&self.store.tells(run).await?))
+    pub(crate) async fn told(&self, run: &RunId) -> Result<Arc<Told>, AgentError> {
+        let mut heard = self.here.heard().await;
+        for row in self.store.tells_from(run, heard.next).await? {
+            Arc::make_mut(&mut heard.told).take(&row);
+            heard.next = row.position.saturating_add(1);
+        }
+        Ok(Arc::clone(&heard.told))
     }
 
     /// The caps with what was added to them, without the time that is set aside for looks at the

@@ -132,6 +132,23 @@ impl Attempt {
             Some(_) | None => &Score::None,
         }
     }
+
+    /// What the search policy and the digest of a prompt need of an attempt, which is short however
+    /// long its reply and its report are: a night holds many thousands.
+    #[must_use]
+    pub fn outline(self) -> Self {
+        let score = self.score().clone();
+        let report = (score != Score::None).then(|| Report::of_score(score));
+        let detail = self.verdict.detail.lines().next().unwrap_or_default().to_owned();
+        Self {
+            verdict: Verdict { detail, ..self.verdict },
+            code: None,
+            reply: String::new(),
+            diagnostics: Vec::new(),
+            report,
+            ..self
+        }
+    }
 }
 
 /// The best correct attempt: the first of those that no other improves on. One that was not faster

@@ -60,6 +60,15 @@ impl MessageRole {
     }
 }
 
+/// What a prompt tells of earlier attempts at its task.
+#[derive(Clone, Copy, Debug)]
+pub struct Earlier<'a> {
+    /// All of them, oldest first, if only in outline.
+    pub attempts: &'a [Attempt],
+    /// The one that the question starts from, as a whole.
+    pub parent: Option<&'a Attempt>,
+}
+
 impl Prompt {
     /// Renders the prompt for one question, without what `scrubber` finds in any piece of it.
     ///
@@ -73,7 +82,9 @@ impl Prompt {
         attempts: &[Attempt],
         scrubber: &Scrubber,
     ) -> Result<Self, TemplateError> {
-        Self::render_hinted(templates, task, device, ask, attempts, &[], scrubber)
+        let parent = ask.parent.and_then(|seq| attempts.iter().find(|it| it.seq == seq));
+        let earlier = Earlier { attempts, parent };
+        Self::render_hinted(templates, task, device, ask, earlier, &[], scrubber)
     }
 
     /// As [`Prompt::render`], with what a person suggests in a part of its own.
@@ -85,12 +96,11 @@ impl Prompt {
         task: &Task,
         device: &DeviceFacts,
         ask: &Ask,
-        attempts: &[Attempt],
+        Earlier { attempts, parent }: Earlier<'_>,
         hints: &[&str],
         scrubber: &Scrubber,
     ) -> Result<Self, TemplateError> {
         let shown = |text: &str, bytes_max| shown(scrubber, text, bytes_max);
-        let parent = ask.parent.and_then(|seq| attempts.iter().find(|a| a.seq == seq));
         let context = context! {
             task => task_view(scrubber, &task.spec),
             reference_source => shown(&task.reference.source, PROMPT_REFERENCE_BYTES_MAX),

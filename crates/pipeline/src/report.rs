@@ -70,6 +70,25 @@ pub struct Report {
     pub confinement: Option<Confinement>,
 }
 
+impl Report {
+    /// A report of which only the score is known.
+    #[must_use]
+    pub fn of_score(score: Score) -> Self {
+        Self {
+            stage: Stage::Search,
+            device: String::new(),
+            kernels: Vec::new(),
+            cases: Vec::new(),
+            score,
+            notes: Vec::new(),
+            gpu: None,
+            promotion: None,
+            ended: None,
+            confinement: None,
+        }
+    }
+}
+
 /// One public case under one distribution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

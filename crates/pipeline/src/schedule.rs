@@ -72,29 +72,74 @@ pub enum Phase {
     Ended(SearchEnd),
 }
 
+/// What the policy makes of one task. It holds until the task's search changes, so that a decision
+/// over many tasks with a long history each need not read all of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    step: Step,
+    standing: Standing,
+    /// True for a search that goes on, now or when an attempt under way has ended.
+    goes_on: bool,
+}
+
+impl Look {
+    /// The same with other money: what was spent changes more often than a search.
+    #[must_use]
+    pub fn with_purse(self, purse: Option<Purse>) -> Self {
+        Self { standing: Standing { purse, ..self.standing }, ..self }
+    }
+
+    fn is_used(&self) -> bool {
+        self.standing.purse.is_some_and(Purse::is_used)
+    }
+
+    fn has_own_money(&self) -> bool {
+        self.goes_on && !self.is_used()
+    }
+}
+
+/// Looks at one task.
+#[must_use]
+pub fn look(search: &Search<'_>) -> Look {
+    let step = step(search);
+    let made = search.attempts.len() + search.in_flight.len();
+    let goes_on = match step {
+        Step::Ask(_) => true,
+        Step::Wait => made < search.limits.attempts_max as usize,
+        Step::End(_) => false,
+    };
+    Look { step, standing: standing(search), goes_on }
+}
+
 /// Decides which task of a run asks next. `attempts_max` bounds all of them together.
 #[must_use]
 pub fn next_turn(attempts_max: u32, searches: &[Search<'_>]) -> Turn {
-    let under_way: usize = searches.iter().map(|search| search.in_flight.len()).sum();
-    let closed: usize = searches.iter().map(|search| search.attempts.len()).sum();
+    next_turn_of(attempts_max, &searches.iter().map(look).collect::<Vec<_>>())
+}
+
+/// As [`next_turn`], from what each task was found to be.
+#[must_use]
+pub fn next_turn_of(attempts_max: u32, looks: &[Look]) -> Turn {
+    let under_way: usize = looks.iter().map(|look| look.standing.in_flight).sum();
+    let closed: usize = looks.iter().map(|look| look.standing.attempts).sum();
     if closed + under_way >= attempts_max as usize {
         return wait_or_stop(under_way, StopReason::AttemptsSpent);
     }
-    let allotted_first = searches.iter().any(has_own_money);
+    let allotted_first = looks.iter().any(Look::has_own_money);
     let mut turn: Option<(Standing, usize, Ask)> = None;
-    for (task, search) in searches.iter().enumerate() {
-        let Step::Ask(ask) = step(search) else { continue };
-        if allotted_first && is_used(search) {
+    for (task, look) in looks.iter().enumerate() {
+        let Step::Ask(ask) = look.step else { continue };
+        if allotted_first && look.is_used() {
             continue;
         }
-        let standing = standing(search);
+        let standing = look.standing;
         if turn.is_none_or(|(best, ..)| goes_before(&standing, &best)) {
             turn = Some((standing, task, ask));
         }
     }
     match turn {
         Some((_, task, ask)) => Turn::Ask { task, ask },
-        None => wait_or_stop(under_way, end_of(searches)),
+        None => wait_or_stop(under_way, end_of(looks)),
     }
 }
 
@@ -103,8 +148,8 @@ fn wait_or_stop(under_way: usize, reason: StopReason) -> Turn {
 }
 
 /// Why a run ends in which no task asks any more.
-fn end_of(searches: &[Search<'_>]) -> StopReason {
-    let all = |end| searches.iter().all(|search| step(search) == Step::End(end));
+fn end_of(looks: &[Look]) -> StopReason {
+    let all = |end| looks.iter().all(|look| look.step == Step::End(end));
     if all(SearchEnd::AttemptsSpent) {
         StopReason::AttemptsSpent
     } else if all(SearchEnd::Stopped) {
@@ -129,22 +174,6 @@ fn reached(search: &Search<'_>) -> Option<SearchEnd> {
         }
         Some(Score::Measured(_) | Score::Estimated(_) | Score::None) | None => None,
     }
-}
-
-fn is_used(search: &Search<'_>) -> bool {
-    search.purse.is_some_and(Purse::is_used)
-}
-
-/// True for a search that goes on, now or when an attempt under way has ended, and has not used
-/// what it is allotted.
-fn has_own_money(search: &Search<'_>) -> bool {
-    let made = search.attempts.len() + search.in_flight.len();
-    let goes_on = match step(search) {
-        Step::Ask(_) => true,
-        Step::Wait => made < search.limits.attempts_max as usize,
-        Step::End(_) => false,
-    };
-    goes_on && !is_used(search)
 }
 
 /// The earlier task goes first where two are equal.

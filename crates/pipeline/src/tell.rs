@@ -111,7 +111,8 @@ impl Told {
         told
     }
 
-    fn take(&mut self, row: &TellRow) {
+    /// Adds the next row.
+    pub fn take(&mut self, row: &TellRow) {
         let standing = match &row.task {
             Some(task) => self.tasks.entry(task.clone()).or_default(),
             None => &mut self.whole,
@@ -184,6 +185,18 @@ impl Told {
             about && !self.shown.contains(&(hint.position, task.clone()))
         };
         self.hints.iter().filter(waits).take(HINTS_SHOWN_MAX).collect()
+    }
+
+    /// Hints that the prompts of some of `tasks` have not shown yet.
+    #[must_use]
+    pub fn hints_waiting<'a>(&self, tasks: impl Iterator<Item = &'a Digest> + Clone) -> usize {
+        let waits = |hint: &&Hint| {
+            tasks.clone().any(|task| {
+                hint.task.as_ref().is_none_or(|about| about == task)
+                    && !self.shown.contains(&(hint.position, task.clone()))
+            })
+        };
+        self.hints.iter().filter(waits).count()
     }
 
     /// The caps with what was added; one that does not bind stays so.
@@ -291,6 +304,12 @@ mod tests {
         assert_eq!(texts(&before, "a"), ["all", "a only"]);
         assert_eq!(texts(&before, "b"), ["all"]);
         let after = told(&rows);
+        let waiting = |told: &Told, names: &[&str]| {
+            let tasks: Vec<_> = names.iter().map(|name| task(name)).collect();
+            told.hints_waiting(tasks.iter())
+        };
+        assert_eq!((waiting(&before, &["a", "b"]), waiting(&before, &["b"])), (2, 1));
+        assert_eq!((waiting(&after, &["a", "b"]), waiting(&after, &["a"])), (2, 1));
         assert_eq!(
             (texts(&after, "a"), texts(&after, "b")),
             (vec!["a only".into()], vec!["all".into()])

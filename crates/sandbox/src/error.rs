@@ -79,6 +79,15 @@ pub enum SandboxError {
         /// The size.
         bytes: u64,
     },
+    /// Files of this process, which shared memories are to the kernel, may not be so large.
+    #[error(
+        "a shared memory of {bytes} bytes is larger than the files that this process may write: \
+         raise that limit (`ulimit -f unlimited`; LimitFSIZE of a service)"
+    )]
+    FileLimit {
+        /// The size.
+        bytes: u64,
+    },
     /// A range outside of the memory.
     #[error("bytes {start}..{end} are outside of a shared memory of {bytes} bytes")]
     OutOfRange {

@@ -43,7 +43,11 @@ impl Memfd {
             .map_err(|error| SandboxError::system("make a shared memory", error))?;
         ftruncate(&fd, length)
             .and_then(|()| fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW))
-            .map_err(|error| SandboxError::system("size a shared memory", error))?;
+            .map_err(|error| match error {
+                // Shared memories are files to the kernel.
+                rustix::io::Errno::FBIG => SandboxError::FileLimit { bytes: length },
+                error => SandboxError::system("size a shared memory", error),
+            })?;
         Ok(Memfd { fd, bytes })
     }
 

@@ -40,7 +40,7 @@ pub use clock::Clock;
 pub use error::StoreError;
 pub use ids::{AcceptanceId, AttemptId, CallId, CardHold, ClaimId, RunId};
 pub use lock::RunLock;
-pub use notes::NotedModel;
+pub use notes::{NotedModel, Pause};
 pub use open::{BoundaryHook, Store};
 pub use rows::*;
 pub use summary::{Booking, Bookings, CardTime, RunSummary, TaskSummary};

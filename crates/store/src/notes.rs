@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::limits::ERROR_BYTES_MAX;
 use crate::open::Store;
-use crate::tables::event;
+use crate::tables::{event, of_json};
 use crate::{Result, RunId, scrubbing};
 
 /// A model as a note names it.
@@ -16,6 +16,13 @@ use crate::{Result, RunId, scrubbing};
 pub struct NotedModel<'a> {
     pub provider: &'a str,
     pub model: &'a str,
+}
+
+/// What a run waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    pub why: String,
+    pub since_us: i64,
 }
 
 impl Store {
@@ -69,6 +76,38 @@ impl Store {
     pub async fn note_breaker_closed(&self, run: &RunId, model: NotedModel<'_>) -> Result<()> {
         let [provider, model] = self.stored_names(model);
         self.note(run, "breaker_closed", json!({ "provider": provider, "model": model })).await
+    }
+
+    /// The run waits for something that this machine has too little of.
+    ///
+    /// # Errors
+    /// An unknown run.
+    pub async fn note_paused(&self, run: &RunId, what: &str, why: &str) -> Result<()> {
+        let why = capped(&scrubbing::text(self.scrubber(), why), ERROR_BYTES_MAX);
+        self.note(run, event::PAUSED, json!({ "what": what, "why": why })).await
+    }
+
+    /// There is enough of it again.
+    ///
+    /// # Errors
+    /// An unknown run.
+    pub async fn note_going_on(&self, run: &RunId, what: &str) -> Result<()> {
+        self.note(run, event::WENT_ON, json!({ "what": what })).await
+    }
+
+    /// What the run waits for by its log, if it does; a run that is not on waits for nothing.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn pause(&self, run: &RunId) -> Result<Option<Pause>> {
+        let Some((kind, body, since_us)) =
+            event::newest_pause(&mut *self.read().await?, run).await?
+        else {
+            return Ok(None);
+        };
+        let body: Value = of_json("a pause", &body)?;
+        let why = body["why"].as_str().unwrap_or_default().to_owned();
+        Ok((kind == event::PAUSED).then_some(Pause { why, since_us }))
     }
 
     /// Names as calls store them.

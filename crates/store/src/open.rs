@@ -15,7 +15,7 @@ use sqlx::{Connection, Sqlite, SqliteConnection, SqlitePool, Transaction};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::limits::{BUSY_TIMEOUT_MS, LOCK_POLL_MS, OPEN_WAIT_MS, READERS_MAX};
-use crate::lock::{LockFile, RunLock, beside, lock_run, try_lock};
+use crate::lock::{LockFile, RunLock, beside, driver_of, lock_run, try_lock};
 use crate::tables::meta;
 use crate::{AttemptId, Boundary, Result, RunId};
 
@@ -192,6 +192,14 @@ impl Store {
         lock_run(&self.path, run)
     }
 
+    /// The process that drives `run`, if one does; nobody is kept from driving it by the question.
+    ///
+    /// # Errors
+    /// A lock file that cannot be read.
+    pub fn driver_of(&self, run: &RunId) -> Result<Option<String>> {
+        driver_of(&self.path, run)
+    }
+
     /// Closes every connection, so that the write-ahead log is folded into the file.
     pub async fn close(&self) {
         self.readers.close().await;
@@ -207,6 +215,35 @@ impl Store {
         let at = |error: StoreError| error.at(&self.path);
         meta::check_pages(&mut connection).await.map_err(at)?;
         meta::check_owners(&mut connection).await.map_err(at)
+    }
+
+    /// Writes the ledger of this moment into one new file that only its owner may read. Nothing may
+    /// be there, nor a log of another ledger beside it, which would be taken for this one's.
+    ///
+    /// # Errors
+    /// Something that is there already; a full disk.
+    pub async fn copy_to(&self, path: &Path) -> Result<()> {
+        let at = |error: StoreError| error.at(path);
+        for beside in ["", "-wal", "-shm", "-journal"] {
+            let mut name = path.as_os_str().to_owned();
+            name.push(beside);
+            if std::fs::symlink_metadata(&name).is_ok() {
+                let why = format!("{} is there already", Path::new(&name).display());
+                return Err(StoreError::CannotOpen { ledger: path.display().to_string(), why });
+            }
+        }
+        create_private(path).map_err(|error| StoreError::of_io(&error, path))?;
+        let mut connection = self.readers.acquire().await?;
+        let copied = sqlx::query("VACUUM INTO $1")
+            .bind(path.display().to_string())
+            .execute(&mut *connection)
+            .await;
+        if let Err(error) = copied {
+            // Half of a ledger is none.
+            let _ = std::fs::remove_file(path);
+            return Err(at(error.into()));
+        }
+        Ok(())
     }
 
     /// Begins a write; the lock is taken now, so that what is read inside cannot change.

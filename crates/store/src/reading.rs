@@ -1,6 +1,6 @@
 //! What is read back: the attempt in hand, the history of a search, numbers for people.
 
-use pipeline::attempt::{Attempt, Code, Mode, State, best};
+use pipeline::attempt::{Attempt, Code, Mode, State};
 use pipeline::digest::Digest;
 use pipeline::estimate::CallHistory;
 use pipeline::prompt::Prompt;
@@ -11,14 +11,19 @@ use sqlx::SqliteConnection;
 use crate::error::StoreError;
 use crate::open::Store;
 use crate::tables::attempt::Bare;
-use crate::tables::call::CallSums;
+use crate::tables::outline::Which;
+use crate::tables::total::CallSums;
 use crate::tables::{
-    answered, artifact, attempt, build, call, candidate, card_time, evaluation, run, to_u64,
+    answered, artifact, attempt, build, call, candidate, card_time, evaluation, outline, run,
+    to_u64, total,
 };
 use crate::{
     AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, CardTime,
-    Result, RunId, RunSummary, RunTask, TaskSummary,
+    Result, RunId, RunSummary, TaskSummary,
 };
+
+/// So many attempts at a task ended with a kind of verdict, or have not ended.
+type End = (Digest, Option<Kind>, u32);
 
 impl Store {
     /// The oldest attempt of a run that is not closed, with everything stored so far.
@@ -50,6 +55,17 @@ impl Store {
         attempt_row(&mut *self.read().await?, id).await
     }
 
+    /// An attempt as it is now. What was read of it before is taken over: what is stored of an
+    /// attempt is only added to, its call and its state apart.
+    ///
+    /// # Errors
+    /// An unknown attempt.
+    pub async fn attempt_again(&self, known: &AttemptRow) -> Result<AttemptRow> {
+        let mut tx = self.read().await?;
+        let bare = attempt::get(&mut tx, &known.id).await?;
+        row_beside(&mut tx, bare, Some(known)).await
+    }
+
     /// The closed attempts of one task of a run, oldest first, as the search policy wants them.
     ///
     /// # Errors
@@ -63,6 +79,33 @@ impl Store {
             }
         }
         Ok(closed)
+    }
+
+    /// The same in outline: what the policy and a digest need, without the long texts.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn outlines(&self, run: &RunId, task: &Digest) -> Result<Vec<Attempt>> {
+        outline::of_task(&mut *self.read().await?, run, task, Which::All).await
+    }
+
+    /// The best of the closed attempts of one task of a run, in outline.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn best_outline(&self, run: &RunId, task: &Digest) -> Result<Option<Attempt>> {
+        outline::best_of(&mut *self.read().await?, run, task).await
+    }
+
+    /// Closed attempt `seq` of one task of a run, as a prompt shows it.
+    ///
+    /// # Errors
+    /// An unknown attempt, and one that is not closed.
+    pub async fn closed_attempt_of(&self, run: &RunId, task: &Digest, seq: u32) -> Result<Attempt> {
+        let mut tx = self.read().await?;
+        let id = attempt::id_of_seq(&mut tx, run, task, seq).await?;
+        let bare = attempt::get(&mut tx, &id).await?;
+        closed_attempt(&mut tx, bare).await
     }
 
     /// A closed attempt, as the search policy wants it.
@@ -115,7 +158,7 @@ impl Store {
     /// # Errors
     /// Those of reading.
     pub async fn bookings(&self, id: &RunId) -> Result<Bookings> {
-        let sums = call::sums(&mut *self.read().await?, id).await?;
+        let sums = total::sums(&mut *self.read().await?, id).await?;
         bookings(&sums)
     }
 
@@ -136,14 +179,15 @@ impl Store {
     pub async fn run_summary(&self, id: &RunId) -> Result<RunSummary> {
         let mut tx = self.read().await?;
         let run = run::get(&mut tx, id).await?;
-        let attempts = attempt::of_run(&mut tx, id).await?;
-        let sums = call::sums(&mut tx, id).await?;
+        let ends = outline::ends(&mut tx, id).await?;
+        let bests = outline::bests(&mut tx, id).await?;
+        let sums = total::sums(&mut tx, id).await?;
         let settled = settled(&sums)?;
         let mut summary = RunSummary {
             tasks: Vec::new(),
-            attempts: count(attempts.len()),
-            closed: closed(&attempts),
-            verdicts: verdict_counts(&attempts),
+            attempts: count_of(&ends, |_| true),
+            closed: count_of(&ends, |kind| kind.is_some()),
+            verdicts: verdict_counts(&ends),
             usage: settled.map(CallSums::usage).transpose()?.unwrap_or_default(),
             bookings: bookings(&sums)?,
             card_time: CardTime::default(),
@@ -154,29 +198,22 @@ impl Store {
             summary.card_time = summary.card_time.plus(time);
         }
         for task in summary.run.tasks.clone() {
-            let of_task = attempts.iter().filter(|bare| bare.task_hash == task.hash);
-            let of_task = of_task.cloned().collect();
-            summary.tasks.push(task_summary(&mut tx, task, of_task).await?);
+            let of_task: Vec<_> =
+                ends.iter().filter(|(of, ..)| *of == task.hash).cloned().collect();
+            summary.tasks.push(TaskSummary {
+                attempts: count_of(&of_task, |_| true),
+                closed: count_of(&of_task, |kind| kind.is_some()),
+                best_seq: bests.get(&task.hash).copied().flatten(),
+                task,
+            });
         }
         Ok(summary)
     }
 }
 
-async fn task_summary(
-    connection: &mut SqliteConnection,
-    task: RunTask,
-    attempts: Vec<Bare>,
-) -> Result<TaskSummary> {
-    Ok(TaskSummary {
-        task,
-        attempts: count(attempts.len()),
-        closed: closed(&attempts),
-        best_seq: best_seq(connection, attempts).await?,
-    })
-}
-
-fn closed(attempts: &[Bare]) -> u32 {
-    count(attempts.iter().filter(|bare| bare.verdict.is_some()).count())
+/// How many attempts ended so.
+fn count_of(ends: &[End], counts: impl Fn(Option<Kind>) -> bool) -> u32 {
+    ends.iter().filter(|(_, kind, _)| counts(*kind)).map(|(.., count)| count).sum()
 }
 
 /// An attempt with what every table holds about it.
@@ -189,15 +226,52 @@ pub(crate) async fn attempt_row(
 }
 
 async fn full_row(connection: &mut SqliteConnection, bare: Bare) -> Result<AttemptRow> {
+    row_beside(connection, bare, None).await
+}
+
+/// The row with what of it is known, and the rest as it is stored.
+async fn row_beside(
+    connection: &mut SqliteConnection,
+    bare: Bare,
+    known: Option<&AttemptRow>,
+) -> Result<AttemptRow> {
     let call = call::newest(connection, &bare.id).await?;
-    let messages = call::messages(connection, &call.row.id).await?;
+    // Each try of an attempt asks the same.
+    let prompt = match known {
+        Some(known) => known.prompt.clone(),
+        None => Prompt {
+            mode: bare.ask.mode,
+            messages: call::messages(connection, &call.row.id).await?,
+        },
+    };
+    let of_call = known.filter(|known| known.call.id == call.row.id);
+    let reply = match of_call.and_then(|known| known.reply.clone()) {
+        Some(reply) => Some(reply),
+        None => call::reply(connection, &call).await?,
+    };
+    let candidate = match known.and_then(|known| known.candidate.clone()) {
+        Some(candidate) => Some(candidate),
+        None => candidate_row(connection, &bare).await?,
+    };
+    let build = match known.and_then(|known| known.build.clone()) {
+        Some(build) => Some(build),
+        None if candidate.is_some() => build::of_attempt(connection, &bare.id).await?,
+        None => None,
+    };
+    let judgement = match known.and_then(|known| known.judgement.clone()) {
+        Some(judgement) => Some(judgement),
+        None if build.is_some() => {
+            evaluation::of_attempt(connection, &bare.id, Stage::Search).await?
+        }
+        None => None,
+    };
     Ok(AttemptRow {
-        prompt: Prompt { mode: bare.ask.mode, messages },
-        reply: call::reply(connection, &call).await?,
+        prompt,
+        reply,
         call: call.row,
-        candidate: candidate_row(connection, &bare).await?,
-        build: build::of_attempt(connection, &bare.id).await?,
-        judgement: evaluation::of_attempt(connection, &bare.id, Stage::Search).await?,
+        candidate,
+        build,
+        judgement,
         id: bare.id,
         run_id: bare.run_id,
         task_hash: bare.task_hash,
@@ -249,22 +323,8 @@ async fn closed_attempt(connection: &mut SqliteConnection, bare: Bare) -> Result
     })
 }
 
-async fn best_seq(connection: &mut SqliteConnection, attempts: Vec<Bare>) -> Result<Option<u32>> {
-    let mut correct = Vec::new();
-    for bare in attempts {
-        if bare.verdict.as_ref().is_some_and(|verdict| verdict.is_correct()) {
-            correct.push(closed_attempt(connection, bare).await?);
-        }
-    }
-    Ok(best(&correct).map(|attempt| attempt.seq))
-}
-
-fn verdict_counts(attempts: &[Bare]) -> Vec<(Kind, u32)> {
-    let of_kind = |kind: Kind| {
-        let kinds = attempts.iter().filter_map(|bare| Some(bare.verdict.as_ref()?.kind));
-        count(kinds.filter(|found| *found == kind).count())
-    };
-    let counts = Kind::ALL.into_iter().map(|kind| (kind, of_kind(kind)));
+fn verdict_counts(ends: &[End]) -> Vec<(Kind, u32)> {
+    let counts = Kind::ALL.into_iter().map(|kind| (kind, count_of(ends, |of| of == Some(kind))));
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
@@ -308,8 +368,4 @@ fn bookings(sums: &[CallSums]) -> Result<Bookings> {
         }
     }
     Ok(bookings)
-}
-
-fn count(items: usize) -> u32 {
-    u32::try_from(items).unwrap_or(u32::MAX)
 }

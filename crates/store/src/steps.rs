@@ -19,7 +19,9 @@ use crate::promotion::last_verdict;
 use crate::reading::attempt_row;
 use crate::scrubbing;
 use crate::tables::attempt::{Bare, NewAttempt};
-use crate::tables::{artifact, attempt, build, call, candidate, danger, evaluation, event};
+use crate::tables::{
+    artifact, attempt, build, call, candidate, danger, evaluation, event, outline, total,
+};
 use crate::{
     AttemptId, AttemptRow, Boundary, CallFailure, CallId, CallState, CallTarget, NewBuild,
     NewCandidate, NewJudgement, Reservation, Result, RunId, SettledReply,
@@ -276,6 +278,8 @@ impl Store {
         let step = Step::load(&mut work, id, "closed", &from).await?;
         let verdict = &last_verdict(&mut work, id, verdict).await?;
         attempt::close(&mut work, id, verdict).await?;
+        total::add(&mut work, &step.bare.run_id, id).await?;
+        outline::fold(&mut work, &step.bare.run_id, &step.bare.task_hash).await?;
         let body = json!({ "verdict": verdict_body(verdict) });
         step.append(&mut work, State::Closed.name(), body).await?;
         self.commit_step(work, Boundary::Closed, step.bare.ask.seq).await

@@ -19,11 +19,13 @@ pub(crate) mod evaluation;
 pub(crate) mod event;
 pub(crate) mod mark;
 pub(crate) mod meta;
+pub(crate) mod outline;
 pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod survey_time;
 pub(crate) mod task;
 pub(crate) mod tell;
+pub(crate) mod total;
 pub(crate) mod window;
 
 use serde::Serialize;

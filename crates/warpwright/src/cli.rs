@@ -264,6 +264,11 @@ pub(crate) enum LedgerCommand {
     /// Follow the chains of hashes, and compare the rows that wrote themselves into an event with
     /// it (docs/claims.md lists them): of a run, or of all, which looks at the file itself too
     Verify(SelectArgs),
+    /// Copy the ledger as it is at this moment into one new file, also while a run is on
+    Copy {
+        /// The new file
+        file: PathBuf,
+    },
 }
 
 #[derive(Debug, Subcommand)]

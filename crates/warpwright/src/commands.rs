@@ -91,6 +91,7 @@ async fn dispatch(cli: Cli, places: &Places) -> anyhow::Result<Outcome> {
         Command::Ledger(LedgerCommand::Verify(args)) => {
             ledger::verify(places, args.selector.as_deref()).await
         }
+        Command::Ledger(LedgerCommand::Copy { file }) => ledger::copy(places, &file).await,
         Command::Selftest(SelftestCommand::Gpu(args)) => selftest::gpu(places, &args),
         Command::Selftest(SelftestCommand::Sim(args)) => selftest::sim(places, &args),
         Command::Clock { harness, gate } => selftest::clock(&harness, &gate),

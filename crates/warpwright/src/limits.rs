@@ -9,6 +9,8 @@ pub(crate) const BLOCKING_THREADS_MAX: usize = 256;
 /// Threads without which a run may stand still: those above, the ledger's connections, some that
 /// judge, and as many again.
 pub(crate) const THREADS_MIN: usize = 32;
+/// Memory that one thread takes: its stack, the one for signals, and their guards.
+pub(crate) const THREAD_BYTES: u64 = (2 << 20) + (64 << 10);
 /// Largest task file that is read, in bytes.
 pub(crate) const TASK_FILE_BYTES_MAX: u64 = 4 << 20;
 /// Files of one task folder.

@@ -23,7 +23,7 @@ use crate::limits::{
 };
 use crate::outcome::bad_input;
 use crate::settings::RunSettings;
-use crate::{environment, privacy, terminal};
+use crate::{environment, privacy, runtime, terminal};
 
 /// The first of `settings` that names a program, as its words.
 pub(crate) fn program(settings: &[&Option<String>]) -> anyhow::Result<Option<Vec<String>>> {
@@ -55,16 +55,31 @@ pub(crate) struct Notifier {
 
 impl Notifier {
     /// Begins with the words of a program.
-    pub(crate) fn begin(program: Vec<String>, run: String, scrubber: Scrubber) -> Self {
+    ///
+    /// # Errors
+    /// No thread is left.
+    pub(crate) fn begin(
+        program: Vec<String>,
+        run: String,
+        scrubber: Scrubber,
+    ) -> anyhow::Result<Self> {
         let (sender, waiting) = sync_channel(NOTICES_WAITING_MAX);
-        let thread = std::thread::spawn(move || serve(&program, &waiting));
-        Self { sender: Some(sender), thread: Some(thread), run, scrubber }
+        let thread = runtime::spawn("notifies", move || serve(&program, &waiting))?;
+        Ok(Self { sender: Some(sender), thread: Some(thread), run, scrubber })
     }
 
     /// What tells the program that a run's settings name, if they name one.
-    pub(crate) fn of_run(settings: &RunSettings, run: &RunId, store: &Store) -> Option<Arc<Self>> {
-        let program = settings.notify.clone()?;
-        Some(Arc::new(Self::begin(program, run.to_string(), store.scrubber().clone())))
+    ///
+    /// # Errors
+    /// No thread is left.
+    pub(crate) fn of_run(
+        settings: &RunSettings,
+        run: &RunId,
+        store: &Store,
+    ) -> anyhow::Result<Option<Arc<Self>>> {
+        let Some(program) = settings.notify.clone() else { return Ok(None) };
+        let notifier = Self::begin(program, run.to_string(), store.scrubber().clone())?;
+        Ok(Some(Arc::new(notifier)))
     }
 
     /// Tells of the end of a run.
@@ -237,7 +252,7 @@ mod tests {
         std::fs::write(&script, text).unwrap();
         let words = vec!["sh".to_owned(), script.display().to_string()];
         let scrubber = Scrubber::new(Private::secret("the key", "tr0ub4dor-and-three"));
-        let notifier = Notifier::begin(words, "run-1".to_owned(), scrubber);
+        let notifier = Notifier::begin(words, "run-1".to_owned(), scrubber).unwrap();
         for percent in [50, 90, 100] {
             notifier.tell(&Notice::CapShare { cap: Cap::Dollars, percent });
         }

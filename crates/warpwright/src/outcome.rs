@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use agent::AgentError;
 use device::toolchain::ToolchainError;
 use judge::JudgeError;
+use sandbox::SandboxError;
 use serde_json::json;
 use store::StoreError;
 
@@ -209,6 +210,7 @@ fn exit_of_judge(error: &JudgeError) -> Exit {
         JudgeError::Reference { .. } | JudgeError::Refused(_) => Exit::DidNotPass,
         JudgeError::Cancelled => Exit::Interrupted,
         JudgeError::Elsewhere { .. } => Exit::NotAvailable,
+        JudgeError::Sandbox(SandboxError::FileLimit { .. }) => Exit::NotAvailable,
         JudgeError::UnknownJob { .. } | JudgeError::Sandbox(_) | JudgeError::Child { .. } => {
             Exit::OurError
         }

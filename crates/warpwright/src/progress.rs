@@ -19,7 +19,7 @@ use crate::limits::LIVE_TICK_MS;
 use crate::live::{Fact, Live};
 use crate::notify::Notifier;
 use crate::settings::RunSettings;
-use crate::terminal;
+use crate::{runtime, terminal};
 
 /// Live lines on the terminal until this is dropped.
 pub(crate) struct Watch {
@@ -37,10 +37,13 @@ enum Told {
 
 impl Watch {
     /// Begins to draw.
-    pub(crate) fn begin(live: Live) -> Self {
+    ///
+    /// # Errors
+    /// No thread is left.
+    pub(crate) fn begin(live: Live) -> anyhow::Result<Self> {
         let (sender, told) = channel();
-        let thread = std::thread::spawn(move || draw(live, &told));
-        Self { sender, thread: Some(thread) }
+        let thread = runtime::spawn("draws the live lines", move || draw(live, &told))?;
+        Ok(Self { sender, thread: Some(thread) })
     }
 }
 

@@ -3,9 +3,14 @@
 //! A runtime that gets too few threads waits for ever, and a panic in one of its tasks may do the
 //! same; a file that may not grow ends a process without a word. Each becomes a message here.
 
+use std::thread::JoinHandle;
+
+use rustix::process::{Resource, getrlimit};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::limits::{BLOCKING_THREADS_MAX, PANIC_SECONDS, THREADS_MIN, WORKER_THREADS};
+use crate::limits::{
+    BLOCKING_THREADS_MAX, PANIC_SECONDS, THREAD_BYTES, THREADS_MIN, WORKER_THREADS,
+};
 use crate::outcome::not_available;
 use crate::{environment, terminal};
 
@@ -14,7 +19,11 @@ use crate::{environment, terminal};
 /// # Errors
 /// Fewer threads than this program needs.
 pub(crate) fn build() -> anyhow::Result<Runtime> {
-    let started = startable(THREADS_MIN);
+    // Counted before any is started: one that gets its stack and then no more would break.
+    let started = match threads_in_memory() {
+        Some(few) if few < THREADS_MIN => few,
+        Some(_) | None => startable(THREADS_MIN),
+    };
     if started < THREADS_MIN {
         return Err(not_available(format!(
             "this system lets the program start {started} of the {THREADS_MIN} threads that it \
@@ -25,6 +34,39 @@ pub(crate) fn build() -> anyhow::Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(WORKER_THREADS).max_blocking_threads(BLOCKING_THREADS_MAX);
     Ok(builder.enable_all().build()?)
+}
+
+/// A thread of this program's own; one that cannot be had is this machine's lack, no defect.
+///
+/// # Errors
+/// No thread is left.
+pub(crate) fn spawn<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<JoinHandle<T>> {
+    std::thread::Builder::new().spawn(work).map_err(|error| {
+        not_available(format!(
+            "no thread can be started that {what} ({error}): raise the limits of processes and \
+             memory (`ulimit -u`, `ulimit -d`), or end other programs"
+        ))
+    })
+}
+
+/// How many more threads fit into the limits of this process's memory; `None` without any limit.
+fn threads_in_memory() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let limits = [("VmData:", Resource::Data), ("VmSize:", Resource::As)];
+    let room =
+        |(name, resource): (&str, Resource)| fitting(getrlimit(resource).current?, &status, name);
+    limits.into_iter().filter_map(room).min()
+}
+
+/// Threads that fit below a limit, where so much is used by the line of that name.
+fn fitting(limit: u64, status: &str, name: &str) -> Option<usize> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let used_kib: u64 = line.trim().trim_end_matches("kB").trim_end().parse().ok()?;
+    let room = limit.saturating_sub(used_kib.saturating_mul(1024));
+    usize::try_from(room / THREAD_BYTES).ok()
 }
 
 /// How many threads can be had at once, of so many.
@@ -70,7 +112,7 @@ pub(crate) fn end_at_panics() {
 mod tests {
     use std::process::Command;
 
-    use super::{build, end_at_panics, startable};
+    use super::{THREAD_BYTES, build, end_at_panics, fitting, startable};
 
     const PANICS: &str = "WARPWRIGHT_TEST_PANICS";
 
@@ -102,5 +144,20 @@ mod tests {
     #[test]
     fn threads_are_counted() {
         assert_eq!(startable(3), 3);
+    }
+
+    #[test]
+    fn a_thread_needs_room_for_its_stacks() {
+        let status = "Name:\tx\nVmSize:\t  9000 kB\nVmData:\t  1000 kB\n";
+        let used = 1000 << 10;
+        for (limit, threads) in [
+            (used, Some(0)),
+            (0, Some(0)),
+            (used + THREAD_BYTES - 1, Some(0)),
+            (used + 9 * THREAD_BYTES, Some(9)),
+        ] {
+            assert_eq!(fitting(limit, status, "VmData:"), threads, "{limit}");
+        }
+        assert_eq!(fitting(1, status, "VmPeak:"), None);
     }
 }

@@ -256,7 +256,7 @@ impl<'a> Bench<'a> {
         std::thread::scope(|scope| {
             for lane in lanes {
                 let (sender, next) = (sender.clone(), &next);
-                scope.spawn(move || {
+                let work = move || {
                     while !is_late(deadline)
                         && let Some((name, subject)) = next()
                     {
@@ -265,7 +265,8 @@ impl<'a> Bench<'a> {
                             return;
                         }
                     }
-                });
+                };
+                std::thread::Builder::new().spawn_scoped(scope, work)?;
             }
             drop(sender);
             for (name, found) in ended {

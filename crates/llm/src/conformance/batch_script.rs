@@ -20,8 +20,10 @@ pub enum Line {
     Status { status: u16, body: Value },
     /// It is not run before the batch ends.
     NotRun,
-    /// No file says anything of it.
+    /// It is not run, and no file says anything of it.
     Unsaid,
+    /// It is run, and its line does not read.
+    Garbled,
 }
 
 /// How a batch begins.
@@ -48,6 +50,8 @@ pub struct BatchRules {
     pub end: &'static str,
     /// Why it fails as a whole, as the server lists it.
     pub errors: Value,
+    /// True where the server says how many requests of a batch it ran.
+    pub counts: bool,
     /// Requests that have been run when it is cancelled.
     pub run_before_cancel: usize,
     pub begin: Begin,
@@ -68,6 +72,7 @@ impl Default for BatchRules {
             looks: Some(1),
             end: "completed",
             errors: Value::Null,
+            counts: true,
             run_before_cancel: 0,
             begin: Begin::Told,
             answer: Box::new(answer),
@@ -105,6 +110,8 @@ struct Batch {
     status: &'static str,
     looks: u32,
     created_s: i64,
+    /// Requests that were run, well or not.
+    run: u32,
     output: Option<String>,
     errors: Option<String>,
 }
@@ -191,6 +198,7 @@ impl BatchScript {
             status: "validating",
             looks: 0,
             created_s: Timestamp::now().as_second(),
+            run: 0,
             output: None,
             errors: None,
         };
@@ -259,17 +267,25 @@ impl State {
             let line = if stopped { Line::NotRun } else { (rules.answer)(id, body) };
             let (to, rest) = match line {
                 Line::Unsaid => continue,
+                Line::Garbled => {
+                    *self.runs.entry(id.clone()).or_default() += 1;
+                    batch.run += 1;
+                    output.push_str("{\"custom_id\": \n");
+                    continue;
+                }
                 Line::NotRun => {
                     let code = format!("batch_{status}");
                     let error = json!({ "code": code, "message": "this request was not run" });
                     (&mut errors, json!({ "response": null, "error": error }))
                 }
                 Line::Status { status, body } => {
+                    batch.run += 1;
                     let response = json!({ "status_code": status, "body": body });
                     (&mut errors, json!({ "response": response, "error": null }))
                 }
                 Line::Chat { text, usage } => {
                     *self.runs.entry(id.clone()).or_default() += 1;
+                    batch.run += 1;
                     let body = completion(&text, Some(usage));
                     let response =
                         json!({ "status_code": 200, "request_id": "req_1", "body": body });
@@ -294,11 +310,13 @@ impl Batch {
     fn json(&self, rules: &BatchRules) -> Value {
         let failed = self.status == "failed";
         let errors = json!({ "object": "list", "data": rules.errors });
+        let counts = json!({ "total": self.requests.len(), "completed": self.run, "failed": 0 });
         json!({
             "id": self.id, "object": "batch", "status": self.status, "metadata": self.metadata,
             "created_at": self.created_s, "completed_at": self.created_s + 7,
             "output_file_id": self.output,
             "error_file_id": self.errors, "errors": if failed { errors } else { Value::Null },
+            "request_counts": if rules.counts { counts } else { Value::Null },
         })
     }
 }

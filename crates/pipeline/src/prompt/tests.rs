@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{MessageRole, Prompt};
+use super::{Earlier, MessageRole, Prompt};
 use crate::attempt::{Attempt, Code, Mode};
 use crate::build::{Diagnostic, Severity};
 use crate::check::{OutputCheck, WrongElement};
@@ -264,7 +264,11 @@ fn what_a_person_suggests_is_marked_and_fenced() {
         let attempts = &history[..ask.seq as usize - 1];
         let with = |hints: &[&str]| {
             let templates = templates();
-            Prompt::render_hinted(&templates, &task, &device, &ask, attempts, hints, &scrubber)
+            // The parent alone is needed as a whole.
+            let parent = ask.parent.map(|seq| &attempts[seq as usize - 1]);
+            let outlines: Vec<_> = attempts.iter().cloned().map(Attempt::outline).collect();
+            let earlier = Earlier { attempts: &outlines, parent };
+            Prompt::render_hinted(&templates, &task, &device, &ask, earlier, hints, &scrubber)
         };
         let text = with(&["try mma", hostile, &long]).unwrap().messages.remove(1).content;
         let start = text.find("# Suggested by a person").unwrap();
@@ -284,7 +288,7 @@ fn what_a_person_suggests_is_marked_and_fenced() {
         &task,
         &device,
         &ask(1, Mode::First, None),
-        &[],
+        Earlier { attempts: &[], parent: None },
         &["try mma"],
         &scrubber,
     );

@@ -142,14 +142,6 @@ pub(crate) async fn get(connection: &mut SqliteConnection, id: &AttemptId) -> Re
     stored.ok_or_else(|| StoreError::UnknownAttempt { attempt: id.to_string() })?.bare()
 }
 
-/// The attempts of a run, in the order of their seq, then of their tasks.
-pub(crate) async fn of_run(connection: &mut SqliteConnection, run: &RunId) -> Result<Vec<Bare>> {
-    let query = format!("{SELECT} WHERE attempt.run_id = $1 ORDER BY attempt.seq, attempt.rowid");
-    let stored: Vec<Stored> =
-        sqlx::query_as(sqlx::AssertSqlSafe(query)).bind(run.as_str()).fetch_all(connection).await?;
-    stored.into_iter().map(Stored::bare).collect()
-}
-
 /// The attempts of a run at one task, by their seq.
 pub(crate) async fn of_task(
     connection: &mut SqliteConnection,

@@ -1,6 +1,5 @@
 //! Tables `call` and `message`: what was sent to a model, what it cost, what came back.
 
-use pipeline::price::Price;
 use pipeline::prompt::{Message, MessageRole, Prompt};
 use pipeline::transcript::Usage;
 use sqlx::SqliteConnection;
@@ -319,67 +318,6 @@ pub(crate) async fn set_ended(
 
 fn usage_json(usage: Option<Usage>) -> Result<Option<String>> {
     usage.map(|usage| to_json("the usage of a call", &usage)).transpose()
-}
-
-/// Sums of the calls of a run in one state.
-#[derive(sqlx::FromRow)]
-pub(crate) struct CallSums {
-    state: String,
-    pub(crate) calls: i64,
-    pub(crate) reserved_nusd: i64,
-    pub(crate) reserved_tokens: i64,
-    pub(crate) cost_nusd: i64,
-    pub(crate) input_tokens: i64,
-    pub(crate) output_tokens: i64,
-    cached_input_tokens: i64,
-    reasoning_tokens: i64,
-    /// Calls whose price nobody knows.
-    pub(crate) unpriced: i64,
-    /// Tokens of the calls whose provider did not count, at their worst case.
-    pub(crate) uncounted_tokens: i64,
-    pub(crate) drifted: i64,
-}
-
-impl CallSums {
-    pub(crate) fn state(&self) -> Result<CallState> {
-        of_name("state of a call", &self.state, CallState::from_name(&self.state))
-    }
-
-    pub(crate) fn usage(&self) -> Result<Usage> {
-        let tokens = |sum: i64| to_u64("a sum of tokens", sum);
-        Ok(Usage {
-            input_tokens: tokens(self.input_tokens)?,
-            output_tokens: tokens(self.output_tokens)?,
-            cached_input_tokens: tokens(self.cached_input_tokens)?,
-            reasoning_tokens: tokens(self.reasoning_tokens)?,
-            estimated: false,
-        })
-    }
-}
-
-pub(crate) async fn sums(
-    connection: &mut SqliteConnection,
-    run: &crate::RunId,
-) -> Result<Vec<CallSums>> {
-    // `total` is exact up to nine million dollars, and never fails where `sum` overflows.
-    let query = "SELECT call.state AS state, count(*) AS calls,
-                     CAST(min(total(reserved_nusd), 9e18) AS INTEGER) AS reserved_nusd,
-                     sum(reserved_tokens) AS reserved_tokens,
-                     CAST(min(total(cost_nusd), 9e18) AS INTEGER) AS cost_nusd,
-                     sum(cost_nusd IS NULL AND price_row = $2) AS unpriced,
-                     sum(coalesce(json_extract(usage, '$.input_tokens'), 0)) AS input_tokens,
-                     sum(coalesce(json_extract(usage, '$.output_tokens'), 0)) AS output_tokens,
-                     sum(coalesce(json_extract(usage, '$.cached_input_tokens'), 0))
-                         AS cached_input_tokens,
-                     sum(coalesce(json_extract(usage, '$.reasoning_tokens'), 0))
-                         AS reasoning_tokens,
-                     sum(CASE WHEN usage IS NULL THEN reserved_tokens ELSE 0 END)
-                         AS uncounted_tokens,
-                     sum(drift) AS drifted
-                 FROM call JOIN attempt ON attempt.id = call.attempt_id
-                 WHERE attempt.run_id = $1 GROUP BY call.state";
-    let unknown = to_json("a price", &Price::Unknown)?;
-    Ok(sqlx::query_as(query).bind(run.as_str()).bind(unknown).fetch_all(connection).await?)
 }
 
 /// What counts against each task of a run, in nano-dollars: paid, or the worst case while that is

@@ -1,7 +1,8 @@
 //! Tables `evaluation` and `case_result`: what the judge found.
 
 use pipeline::digest::Digest;
-use pipeline::report::{CaseReport, CaseStatus, Report, Stage};
+use pipeline::promotion::Promotion;
+use pipeline::report::{CaseReport, CaseStatus, Report, Score, Stage};
 use pipeline::verdict::{Reason, Verdict};
 use serde_json::json;
 use sqlx::SqliteConnection;
@@ -24,11 +25,14 @@ pub(crate) async fn insert(
     let stored = new.report.map(clean).transpose()?;
     let report = stored.as_ref().map(|report| to_json("the report", report)).transpose()?;
     let report = artifact::put_optional(work, report.as_deref().map(str::as_bytes)).await?;
+    let of = stored.as_ref();
+    let score = of.map(|report| to_json("a score", &report.score)).transpose()?;
+    let promotion = of.map(|report| to_json("a promotion", &report.promotion)).transpose()?;
     let id = work.new_id();
     let query = "INSERT INTO evaluation
                  (id, attempt_id, variant_id, eval_key, stage, device_id, kind, reason, detail,
-                  report, from_cache, created_us, origin, toolchain_id)
-                 SELECT $1, $2, $3, $4, $5, run.device_id, $6, $7, $8, $9, $10, $11, $12,
+                  report, from_cache, created_us, origin, score, promotion, toolchain_id)
+                 SELECT $1, $2, $3, $4, $5, run.device_id, $6, $7, $8, $9, $10, $11, $12, $13, $14,
                      run.toolchain_id
                  FROM attempt JOIN run ON run.id = attempt.run_id WHERE attempt.id = $2";
     sqlx::query(query)
@@ -44,6 +48,8 @@ pub(crate) async fn insert(
         .bind(new.from_cache)
         .bind(work.now_us)
         .bind(work.origin.to_string())
+        .bind(score)
+        .bind(promotion)
         .execute(work.connection())
         .await?;
     for (position, case) in (0..).zip(stored.iter().flat_map(|report| &report.cases)) {
@@ -169,4 +175,57 @@ pub(crate) async fn of_key(
     let hash = hash.ok_or_else(|| StoreError::damaged(format!("evaluation {key}")))?;
     let report = report_of(connection, hash).await?;
     Ok(Some((stored.verdict()?, report)))
+}
+
+/// What the policy needs of a report: kept beside it, or read from it in rows of older programs.
+#[derive(sqlx::FromRow)]
+pub(crate) struct Kept {
+    score: Option<String>,
+    promotion: Option<String>,
+    report: Option<String>,
+}
+
+impl Kept {
+    /// What is kept of a promote.
+    pub(crate) fn promoted(promotion: Option<String>, report: Option<String>) -> Self {
+        Self { score: None, promotion, report }
+    }
+
+    pub(crate) async fn score(&self, connection: &mut SqliteConnection) -> Result<Score> {
+        match (&self.score, &self.report) {
+            (Some(json), _) => of_json("a score", json),
+            (None, Some(report)) => Ok(report_of(connection, report).await?.score),
+            (None, None) => Ok(Score::None),
+        }
+    }
+
+    pub(crate) async fn promotion(
+        &self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Option<Promotion>> {
+        match (&self.promotion, &self.report) {
+            (Some(json), _) => of_json("a promotion", json),
+            (None, Some(report)) => Ok(report_of(connection, report).await?.promotion),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// True where what is kept beside the report of an evaluation is what the report says.
+pub(crate) async fn fits(
+    connection: &mut SqliteConnection,
+    attempt: &AttemptId,
+    stage: &str,
+) -> Result<bool> {
+    let query = "SELECT score, promotion, report FROM evaluation
+                 WHERE attempt_id = $1 AND stage = $2";
+    let kept: Option<Kept> = sqlx::query_as(query)
+        .bind(attempt.as_str())
+        .bind(stage)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let Some(kept) = kept else { return Ok(false) };
+    let stated = Kept { score: None, promotion: None, report: kept.report.clone() };
+    Ok(kept.score(connection).await? == stated.score(connection).await?
+        && kept.promotion(connection).await? == stated.promotion(connection).await?)
 }

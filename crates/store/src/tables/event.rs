@@ -13,6 +13,10 @@ use crate::{Chain, Result, RunId};
 /// The `prev_hash` of a run's first event.
 pub(crate) const FIRST_PREV_HASH: &str = "";
 
+/// Kinds of the events that say whether a run waits for what its machine has too little of.
+pub(crate) const PAUSED: &str = "paused";
+pub(crate) const WENT_ON: &str = "went_on";
+
 /// Appends one event.
 pub(crate) async fn append(work: &mut Work, run: &RunId, kind: &str, body: &Value) -> Result<()> {
     let (count, prev_hash) = run::event_head(work.connection(), run).await?;
@@ -151,4 +155,14 @@ pub(crate) async fn search_ends(
 struct Noted {
     task: Digest,
     end: SearchEnd,
+}
+
+/// The newest event of a run that says whether it waits: kind, body and time.
+pub(crate) async fn newest_pause(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+) -> Result<Option<(String, String, i64)>> {
+    let query = "SELECT kind, body, created_us FROM event
+                 WHERE run_id = $1 AND kind IN ('paused', 'went_on') ORDER BY seq DESC LIMIT 1";
+    Ok(sqlx::query_as(query).bind(run.as_str()).fetch_optional(connection).await?)
 }

@@ -5,8 +5,6 @@ use pipeline::tell::{Said, TellRow};
 use sqlx::SqliteConnection;
 
 use super::{of_json, to_json, to_u32};
-use crate::error::StoreError;
-use crate::limits::TELLS_MAX;
 use crate::open::Work;
 use crate::{Result, RunId};
 
@@ -22,10 +20,6 @@ pub(crate) async fn insert(
     let count: i64 =
         sqlx::query_scalar(query).bind(run.as_str()).fetch_one(work.connection()).await?;
     let position = to_u32("what a run was told", count)?;
-    if position >= TELLS_MAX {
-        let why = format!("run {run} was told {TELLS_MAX} things already");
-        return Err(StoreError::Unstorable { what: "what a run is told", why });
-    }
     let query = "INSERT INTO tell (run_id, position, task_hash, said, teller, told_us, origin)
                  VALUES ($1, $2, $3, $4, $5, $6, $7)";
     sqlx::query(query)
@@ -50,12 +44,16 @@ struct Stored {
     told_us: i64,
 }
 
-/// Everything that a run was told, oldest first.
-pub(crate) async fn of_run(connection: &mut SqliteConnection, run: &RunId) -> Result<Vec<TellRow>> {
+/// What a run was told from a position on, oldest first.
+pub(crate) async fn of_run(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+    from: u32,
+) -> Result<Vec<TellRow>> {
     let query = "SELECT position, task_hash, said, teller, told_us FROM tell
-                 WHERE run_id = $1 ORDER BY position";
+                 WHERE run_id = $1 AND position >= $2 ORDER BY position";
     let stored: Vec<Stored> =
-        sqlx::query_as(query).bind(run.as_str()).fetch_all(connection).await?;
+        sqlx::query_as(query).bind(run.as_str()).bind(from).fetch_all(connection).await?;
     let row = |stored: Stored| {
         Ok(TellRow {
             position: to_u32("the position of what was told", stored.position)?,

@@ -3,13 +3,14 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use pipeline::attempt::State;
 use pipeline::digest::Digest;
 use pipeline::verdict::{Reason, Verdict};
 use sqlx::Connection;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 
-use super::fixtures::{Ledger, ask, open, start_run};
+use super::fixtures::{Ledger, ask, open, start_run, task_hash};
 use crate::lock::beside;
 use crate::open::MIGRATIONS;
 use crate::{DangerRow, Store, StoreError};
@@ -303,4 +304,32 @@ async fn many_open_a_new_ledger_at_once() {
         ids.push(open.await.unwrap());
     }
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+#[tokio::test]
+async fn a_copy_is_one_whole_file_and_never_lands_beside_anothers_log() {
+    let ledger = Ledger::new().await;
+    ledger.bring(1, State::Closed).await;
+    let copy = ledger.folder().join("copy.db");
+    // While the original is being written.
+    let reader = Store::open_read_only(&ledger.path()).await.unwrap();
+    reader.copy_to(&copy).await.unwrap();
+    let mode = std::fs::metadata(&copy).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let copied = Store::open_read_only(&copy).await.unwrap();
+    assert!(copied.verify_run(&ledger.run).await.unwrap().is_ok());
+    copied.check_file().await.unwrap();
+    let (run, task) = (&ledger.run, task_hash());
+    let original = ledger.store.closed_attempts(run, &task).await.unwrap();
+    assert_eq!(copied.closed_attempts(run, &task).await.unwrap(), original);
+    assert_eq!(copied.ledger_id(), ledger.store.ledger_id());
+    for beside in ["", "-wal", "-shm", "-journal"] {
+        let other = ledger.folder().join("other.db");
+        let there = ledger.folder().join(format!("other.db{beside}"));
+        std::fs::write(&there, "kept").unwrap();
+        let refused = reader.copy_to(&other).await.unwrap_err().to_string();
+        assert!(refused.contains("is there already"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&there).unwrap(), "kept");
+        std::fs::remove_file(&there).unwrap();
+    }
 }

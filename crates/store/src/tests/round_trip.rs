@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::attempt::{Attempt, Code, Mode};
+use pipeline::attempt::{Attempt, Code, Mode, best};
 use pipeline::digest::Digest;
 use pipeline::next_step::Ask;
 use pipeline::report::{CaseReport, CaseStatus, Counters, Score};
@@ -137,6 +137,14 @@ fn closed_attempts_come_back_as_they_were() {
             }
             let read = ledger.store.closed_attempts(&run, &task_hash()).await.unwrap();
             assert_eq!(read, written);
+            let outlines = ledger.store.outlines(&run, &task_hash()).await.unwrap();
+            let written: Vec<_> = written.into_iter().map(Attempt::outline).collect();
+            assert_eq!(outlines, written);
+            let summary = ledger.store.run_summary(&run).await.unwrap();
+            let wanted = best(&written).map(|attempt| attempt.seq);
+            assert_eq!(summary.tasks[0].best_seq, wanted);
+            let found = ledger.store.best_outline(&run, &task_hash()).await.unwrap();
+            assert_eq!(found.map(|attempt| attempt.seq), wanted);
         });
         Ok(())
     });

@@ -150,3 +150,85 @@ async fn an_empty_run_has_an_empty_summary() {
     assert!(ledger.store.attempt_in_hand(&ledger.run).await.unwrap().is_none());
     assert!(ledger.store.closed_attempts(&ledger.run, &task_hash()).await.unwrap().is_empty());
 }
+
+/// What is kept beside the rows is counted again by whoever verifies.
+#[tokio::test]
+async fn changed_sums_and_scores_are_found() {
+    for (tampering, word) in [
+        ("UPDATE run_total SET cost_nusd = cost_nusd - 1 WHERE state = 'settled'", "sums"),
+        ("DELETE FROM run_total WHERE state = 'settled'", "sums"),
+        (
+            "INSERT INTO run_total SELECT run_id, 'lost', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, origin
+          FROM run_total WHERE state = 'settled'",
+            "sums",
+        ),
+        ("UPDATE call SET cost_nusd = 0 WHERE state = 'settled'", "cost_nusd"),
+        ("UPDATE run_task SET best_seq = NULL", "the best attempt"),
+        ("UPDATE run_task SET best_seq = 2", "the best attempt"),
+        ("UPDATE run_task SET folded_to = 0", "the best attempt"),
+        ("UPDATE evaluation SET score = '\"None\"'", "does not read back"),
+        (
+            "UPDATE evaluation SET score = replace(score, 'instructions\":', 'instructions\":1')",
+            "score",
+        ),
+        ("UPDATE evaluation SET promotion = '{\"passed\":{\"ratio\":2.0}}'", "score"),
+    ] {
+        let ledger = Ledger::new().await;
+        ledger.bring(1, State::Closed).await;
+        assert!(ledger.store.verify_run(&ledger.run).await.unwrap().is_ok());
+        ledger.sql(tampering).await.unwrap();
+        let found = ledger.store.verify_run(&ledger.run).await.unwrap().unwrap_err();
+        assert!(found.what.contains(word), "{tampering}: {}", found.what);
+    }
+}
+
+/// Rows of an older program have no score beside their report, which is read instead.
+#[tokio::test]
+async fn without_a_kept_score_the_report_is_read() {
+    let ledger = Ledger::new().await;
+    ledger.bring(1, State::Closed).await;
+    let (store, run) = (&ledger.store, &ledger.run);
+    let kept = store.outlines(run, &task_hash()).await.unwrap();
+    assert!(kept[0].report.is_some());
+    ledger.sql("UPDATE evaluation SET score = NULL, promotion = NULL").await.unwrap();
+    assert_eq!(store.outlines(run, &task_hash()).await.unwrap(), kept);
+    assert_eq!(store.run_summary(run).await.unwrap().tasks[0].best_seq, Some(1));
+    assert!(store.verify_run(run).await.unwrap().is_ok());
+}
+
+/// The sums of an older ledger are made of its calls.
+#[tokio::test]
+async fn sums_of_an_older_ledger_are_those_of_its_calls() {
+    let ledger = Ledger::new().await;
+    ledger.bring(1, State::Closed).await;
+    ledger.bring(2, State::Closed).await;
+    let before = ledger.store.bookings(&ledger.run).await.unwrap();
+    let migration = include_str!("../../../../migrations/sqlite/0011_sums.sql");
+    let start = migration.find("INSERT INTO run_total").unwrap();
+    let fill = &migration[start..start + migration[start..].find(';').unwrap()];
+    ledger.sql(&format!("DELETE FROM run_total; {fill}")).await.unwrap();
+    assert_eq!(ledger.store.bookings(&ledger.run).await.unwrap(), before);
+    assert!(ledger.store.verify_run(&ledger.run).await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn the_best_is_known_in_whatever_order_attempts_are_closed() {
+    let ledger = Ledger::new().await;
+    let (store, run) = (&ledger.store, &ledger.run);
+    let first = ledger.open(1).await.id;
+    let best = async || store.run_summary(run).await.unwrap().tasks[0].best_seq;
+    for seq in [2, 3] {
+        ledger.bring(seq, State::Closed).await;
+        assert_eq!(best().await, Some(2), "{seq}");
+        assert_eq!(ledger.count("SELECT folded_to FROM run_task").await, 0);
+    }
+    for step in State::ALL.into_iter().skip(1) {
+        advance(store, &first, step).await.unwrap();
+    }
+    // All have the same score: the first stands.
+    assert_eq!(best().await, Some(1));
+    assert_eq!(ledger.count("SELECT folded_to FROM run_task").await, 3);
+    let found = store.best_outline(run, &task_hash()).await.unwrap();
+    assert_eq!(found, store.outlines(run, &task_hash()).await.unwrap().into_iter().next());
+    assert!(store.verify_run(run).await.unwrap().is_ok());
+}

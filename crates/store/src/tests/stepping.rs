@@ -232,3 +232,24 @@ async fn every_future_may_move_between_threads() {
         sendable(advance(store, &id, state));
     }
 }
+
+#[tokio::test]
+async fn what_was_read_before_and_what_is_new_make_the_whole_attempt() {
+    let ledger = Ledger::new().await;
+    let store = &ledger.store;
+    let mut known = ledger.open(1).await;
+    let id = known.id.clone();
+    // Another try first: its call is another one, and the question is the same.
+    store.mark_sent(&id).await.unwrap();
+    store.mark_lost(&id, "deadline", "late").await.unwrap();
+    store.reopen_call(&id, RESERVED, TARGET).await.unwrap();
+    for step in State::ALL {
+        if step != State::Asked {
+            advance(store, &id, step).await.unwrap();
+        }
+        let again = store.attempt_again(&known).await.unwrap();
+        assert_eq!(again, store.attempt(&id).await.unwrap(), "{step:?}");
+        known = again;
+    }
+    assert!(known.reply.is_some() && known.build.is_some() && known.judgement.is_some());
+}

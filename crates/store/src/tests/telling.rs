@@ -6,6 +6,7 @@ use pipeline::tell::{Added, Said};
 
 use super::fixtures::{Ledger, task_hash};
 use crate::StoreError;
+use crate::limits::HINTS_PENDING_MAX;
 
 #[tokio::test]
 async fn what_a_run_is_told_reads_back_in_order_with_an_event_each() {
@@ -30,6 +31,41 @@ async fn what_a_run_is_told_reads_back_in_order_with_an_event_each() {
     assert!(store.verify_run(run).await.unwrap().is_ok());
     let stranger = store.tell(run, Some(&Digest::of_bytes(b"x")), &Said::Stop, "ada").await;
     assert!(matches!(stranger, Err(StoreError::Unstorable { .. })));
+}
+
+/// Rows as `said`, from a position on, as fast as they can be written.
+async fn fill(ledger: &Ledger, said: &str, from: u32, count: u32) {
+    let text = format!(
+        "WITH RECURSIVE n(at) AS (SELECT {from} UNION ALL SELECT at + 1 FROM n WHERE at + 1 < {})
+         INSERT INTO tell SELECT '{}', at, '{}', {said}, 'ada', 1, 'here' FROM n",
+        from + count,
+        ledger.run,
+        task_hash()
+    );
+    ledger.sql(&text).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_hints_that_wait_are_too_many_and_a_run_hears_all_the_rest() {
+    let ledger = Ledger::new().await;
+    let (store, run, task) = (&ledger.store, &ledger.run, task_hash());
+    let hint = Said::Hint("more".to_owned());
+    let max = u32::try_from(HINTS_PENDING_MAX).unwrap();
+    // Shown ones do not count, however many they are.
+    fill(&ledger, r#"'{"hint":"x"}'"#, 0, 9 * max).await;
+    let shown = format!(r#"json_object('shown', json_object('hint', at - {}, 'seq', 1))"#, 9 * max);
+    fill(&ledger, &shown, 9 * max, 9 * max).await;
+    assert_eq!(store.tell(run, Some(&task), &hint, "ada").await.unwrap(), 18 * max);
+    fill(&ledger, r#"'{"hint":"x"}'"#, 18 * max + 1, max - 1).await;
+    let refused = store.tell(run, Some(&task), &hint, "ada").await.unwrap_err();
+    assert!(refused.to_string().contains("1000 hints wait for a prompt"), "{refused}");
+    let shown = Said::Shown { hint: 18 * max, seq: 9 };
+    for (about, said) in [(Some(&task), &shown), (None, &Said::Pause), (None, &Said::Stop)] {
+        store.tell(run, about, said, "ada").await.unwrap();
+    }
+    assert_eq!(store.tells_from(run, 19 * max).await.unwrap().len(), 3);
+    // One was shown, so that there is room again.
+    store.tell(run, Some(&task), &hint, "ada").await.unwrap();
 }
 
 #[tokio::test]

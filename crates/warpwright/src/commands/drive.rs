@@ -156,7 +156,7 @@ pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outco
     let Begun { run, settings, parts, lock: _lock } = begun;
     let store = parts.store.clone();
     let watch = watch(places, &run, &settings, &parts).await?;
-    let notifier = Notifier::of_run(&settings, &run, &store);
+    let notifier = Notifier::of_run(&settings, &run, &store)?;
     let observer = progress::observer(&settings, watch.as_ref(), notifier.clone());
     let mut engine = wiring::engine(parts, &settings, observer)?;
     steer(&mut engine, &store, &run, &settings).await?;
@@ -235,7 +235,7 @@ async fn watch(
     let store = &parts.store;
     let mut tasks = Vec::new();
     for (loaded, operator) in parts.tasks.iter().zip(&settings.operators) {
-        let closed = store.closed_attempts(run, &loaded.task.hash).await?;
+        let closed = store.outlines(run, &loaded.task.hash).await?;
         let allowed = operator.attempts_max.unwrap_or(u32::MAX);
         tasks.push((loaded.task.spec.name.clone(), allowed, closed));
     }
@@ -243,7 +243,7 @@ async fn watch(
     let left_us = budget.deadline_us.map(|end_us| end_us - store.now_us());
     let end_ms = left_us.map(|us| u64::try_from(us / 1_000).unwrap_or(0));
     let bookings = store.bookings(run).await?;
-    Ok(Some(Watch::begin(Live::new(budget, end_ms, bookings, &tasks))))
+    Ok(Some(Watch::begin(Live::new(budget, end_ms, bookings, &tasks))?))
 }
 
 /// Starts only from a reference that reproduces its golden case: everything is judged by it. Where

@@ -23,7 +23,7 @@ use crate::limits::KERNELS_MAX;
 use crate::outcome::{Exit, Outcome, bad_input, exit_of_agent, record};
 use crate::settings::model::ModelSetting;
 use crate::settings::{Places, ResolvedRun, RunSettings};
-use crate::{environment, terminal, wiring};
+use crate::{environment, runtime, terminal, wiring};
 
 /// Judges what was given.
 pub(crate) async fn perform(
@@ -102,7 +102,7 @@ async fn many(
         Arc::new(Session { task, run: begun.run.clone(), replies, form, tally: Mutex::default() });
     let interrupts = drive::listen(engine.interrupt.clone(), [STOPPING, STOPPING_NOW])?;
     let (sender, seqs) = mpsc::channel(1);
-    let feeder = tokio::spawn(feed(Arc::clone(&session), given(read), sender));
+    let feeder = tokio::spawn(feed(Arc::clone(&session), given(read)?, sender));
     let told = |seq, handed: Handed<'_>| session.told(seq, handed);
     let handover = Handover { seqs, jobs: jobs(args), told };
     let end = Arc::new(engine).run_handed(&begun.run, handover).await;
@@ -135,10 +135,12 @@ fn jobs(args: &EvaluateArgs) -> usize {
 /// may last for ever.
 fn given(
     read: impl FnOnce(&mut dyn FnMut(Given) -> bool) + Send + 'static,
-) -> mpsc::Receiver<Given> {
+) -> anyhow::Result<mpsc::Receiver<Given>> {
     let (sender, receiver) = mpsc::channel(1);
-    std::thread::spawn(move || read(&mut |given| sender.blocking_send(given).is_ok()));
-    receiver
+    let work = move || read(&mut |given| sender.blocking_send(given).is_ok());
+    // It ends by itself.
+    drop(runtime::spawn("reads the kernels", work)?);
+    Ok(receiver)
 }
 
 /// Numbers the kernels and hands them over.

@@ -31,7 +31,7 @@ pub(crate) async fn perform(places: &Places, selector: Option<&str>) -> anyhow::
     let mut dead_looks = 0;
     loop {
         let row = store.run(&run).await?;
-        let dead = row.state == RunState::Running && store.lock_run(&run).is_ok();
+        let dead = row.state == RunState::Running && store.driver_of(&run)?.is_none();
         dead_looks = if dead { dead_looks + 1 } else { 0 };
         // Read after the state, so that nothing is missed at the end.
         let summary = store.run_summary(&run).await?;

@@ -1,4 +1,7 @@
-//! `ledger verify`: the chains of hashes, and every row that wrote itself into one.
+//! `ledger verify`: the chains of hashes, and every row that wrote itself into one. `ledger copy`:
+//! the ledger of one moment as one file.
+
+use std::path::Path;
 
 use store::{Chain, Store};
 
@@ -39,4 +42,12 @@ pub(crate) async fn verify(places: &Places, selector: Option<&str>) -> anyhow::R
 fn damaged(reason: String) -> Outcome {
     terminal::line(&reason);
     Outcome::ended(Exit::LedgerTrouble, reason)
+}
+
+/// Copies the ledger into a new file.
+pub(crate) async fn copy(places: &Places, file: &Path) -> anyhow::Result<Outcome> {
+    let store = Store::open_read_only(&places.ledger).await?;
+    store.copy_to(file).await?;
+    terminal::line(&format!("{} is a copy of {}", file.display(), places.ledger.display()));
+    Ok(Outcome::done().with("file", file.display().to_string()))
 }

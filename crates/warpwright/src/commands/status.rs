@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pipeline::budget::Budget;
 use pipeline::next_step::StopReason;
 use pipeline::tell::{Leave, Told};
-use store::{Booking, CardTime, RunRow, RunState, RunSummary, Store};
+use store::{Booking, CardTime, Pause, RunRow, RunState, RunSummary, Store};
 
 use crate::claims::words;
 use crate::cli::StatusArgs;
@@ -28,6 +28,11 @@ pub(crate) async fn perform(places: &Places, args: &StatusArgs) -> anyhow::Resul
             let tells = store.tells(&run).await?;
             let told = Told::of(&tells);
             show(&store, &summary, &told);
+            let pause = pause(&store, &summary).await?;
+            if let Some(Pause { why, since_us }) = &pause {
+                let line = format!("paused    since {}: {why}", minute(*since_us));
+                terminal::line(&terminal::one_line(&line));
+            }
             let aside = set_aside::show(&store, &summary, &told, args.why).await?;
             tell::lines(&tells, &summary.run).iter().for_each(|line| terminal::line(line));
             let claims = store.claims_of_run(&run).await?;
@@ -38,7 +43,8 @@ pub(crate) async fn perform(places: &Places, args: &StatusArgs) -> anyhow::Resul
             let outcome = with_numbers(Outcome::done(), &store, &summary)
                 .with("claims", claims)
                 .with("set_aside", aside)
-                .with("told", tell::as_json(&tells));
+                .with("told", tell::as_json(&tells))
+                .with("paused", pause.map(|pause| pause.why));
             if args.why { why::show(&store, &summary.run, outcome).await } else { Ok(outcome) }
         }
     }
@@ -115,9 +121,15 @@ pub(crate) fn minute(us: i64) -> String {
 /// The state in a word; a run that nobody drives any more is not running.
 pub(crate) fn state(store: &Store, run: &RunRow) -> &'static str {
     match run.state {
-        RunState::Running if store.lock_run(&run.id).is_ok() => "died",
+        RunState::Running if matches!(store.driver_of(&run.id), Ok(None)) => "died",
         other => other.name(),
     }
+}
+
+/// What a run that is on waits for.
+async fn pause(store: &Store, summary: &RunSummary) -> anyhow::Result<Option<Pause>> {
+    let is_on = state(store, &summary.run) == RunState::Running.name();
+    Ok(if is_on { store.pause(&summary.run.id).await? } else { None })
 }
 
 /// The names of the tasks, or how many there are: the lines below name each.

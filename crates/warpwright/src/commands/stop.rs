@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pipeline::tell::Said;
 use rustix::process::{Pid, Signal, kill_process};
-use store::{RunId, RunState, Store, StoreError};
+use store::{RunId, RunState, Store};
 
 use crate::cli::StopArgs;
 use crate::commands::tell::teller;
@@ -36,13 +36,8 @@ pub(crate) async fn perform(places: &Places, args: &StopArgs) -> anyhow::Result<
 
 /// The process that drives a run, if one does.
 fn driver(store: &Store, run: &RunId) -> anyhow::Result<Option<Option<Pid>>> {
-    match store.lock_run(run) {
-        Ok(_) => Ok(None),
-        Err(StoreError::RunLocked { pid, .. }) => {
-            Ok(Some(pid.parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw)))
-        }
-        Err(error) => Err(error.into()),
-    }
+    let driver = store.driver_of(run)?;
+    Ok(driver.map(|pid| pid.parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw)))
 }
 
 fn ask(driver: Option<Pid>) {

@@ -28,9 +28,9 @@ pub(crate) async fn perform(places: &Places, args: &TellArgs) -> anyhow::Result<
     }
     let whom = task.map_or_else(|| format!("run {run}"), |task| format!("{} of {run}", task.name));
     let words: Vec<_> = said.iter().map(in_words).collect();
-    let when = match store.lock_run(&run) {
-        Ok(_) => "it is not on: this holds from its next `resume` on",
-        Err(_) => "obeyed at its next decision",
+    let when = match store.driver_of(&run)? {
+        None => "it is not on: this holds from its next `resume` on",
+        Some(_) => "obeyed at its next decision",
     };
     terminal::line(&format!("told {whom}: {}; {when}", words.join(", ")));
     Ok(Outcome::done().with("run", run.to_string()).with("told", json!(said)))

@@ -128,13 +128,14 @@ fn noticed(bench: &Bench<'_>, level: u8) -> anyhow::Result<Found> {
     let judge = judge_at(bench, level);
     let (done, mut most) = (AtomicBool::new(false), None);
     let evaluated = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let busy = || {
             while !done.load(Ordering::Relaxed) {
                 if shipped.judged(&other, &bench.seed, 0).is_err() {
                     break;
                 }
             }
-        });
+        };
+        std::thread::Builder::new().spawn_scoped(scope, busy)?;
         let evaluated = (0..ROUNDS).try_for_each(|index| {
             let judged = shipped.judged(&judge, &bench.seed, index)?;
             let gpu = judged.judgement.and_then(|judgement| judgement.report.gpu);

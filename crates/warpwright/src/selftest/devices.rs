@@ -88,9 +88,11 @@ pub(super) fn several(bench: &mut Bench<'_>) -> anyhow::Result<()> {
         let seed = bench.seed;
         std::thread::scope(|scope| {
             for _ in 0..count {
-                scope.spawn(|| work(&judge, &seed, &shared));
+                let work = || work(&judge, &seed, &shared);
+                std::thread::Builder::new().spawn_scoped(scope, work)?;
             }
-        });
+            anyhow::Ok(())
+        })?;
         let shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let same = shared.verdicts.values().all(|verdicts| verdicts.len() == 1);
         let correct = shared.verdicts.values().flatten().all(|verdict| verdict == "Correct");

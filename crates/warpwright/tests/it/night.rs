@@ -208,6 +208,28 @@ fn another_model_answers_while_one_is_down() {
 }
 
 #[test]
+fn models_that_the_ledger_could_not_tell_apart_are_refused() {
+    let program = Program::new();
+    let server = HttpScript::respond(|_| Play::response(500, &[], "{}")).unwrap();
+    let named = |name: &str, more: &str| {
+        let text = section(name, &server, more);
+        text.replacen(&format!("model = '{name}'"), "model = 'm'", 1)
+    };
+    let batch = "lane = 'batch'";
+    write_settings(
+        &program,
+        &[named("one", ""), named("warm", "temperature = 1.0"), named("later", batch)],
+    );
+    for pair in [["one", "warm"], ["one", "later"], ["later", "one"], ["one", "one"]] {
+        let models = ["--model", pair[0], "--model", pair[1], "--attempts", "2"];
+        let ended = program.call(&[&["run", "vector_add"][..], &models].concat());
+        assert_eq!(ended.code, Some(2), "{pair:?} {}", ended.stderr);
+        assert!(ended.stderr.contains("are both `m` of"), "{pair:?} {}", ended.stderr);
+    }
+    assert_eq!(server.count(), 0);
+}
+
+#[test]
 fn each_kind_of_question_goes_to_a_model_that_is_for_it() {
     let program = Program::new();
     let answer = |_: &Asked| Play::stream(&[NO_FENCE], Some(Usage::of(10, 10)));

@@ -78,6 +78,16 @@ pub(super) struct Seen {
     pub(super) error_file: Option<String>,
     /// Why it failed as a whole.
     errors: Vec<Value>,
+    /// Requests that it ran, well or not, where the server counts them.
+    run: Option<u64>,
+}
+
+/// What the files of a batch say.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    pub(super) outcomes: HashMap<String, Outcome>,
+    /// True where a line does not read, or where there are more than are read: it may be anybody's.
+    pub(super) some_unread: bool,
 }
 
 /// How far a batch is.
@@ -86,9 +96,9 @@ pub(super) enum Stage {
     UnderWay,
     /// Every request has its line.
     Completed,
-    /// Requests without a line were not run.
+    /// It ended before every request was run.
     CutShort,
-    /// Nothing was run.
+    /// It was refused as a whole.
     Failed,
 }
 
@@ -100,6 +110,8 @@ impl Seen {
         let of_key = |key: &str| metadata.and_then(|them| them.get(key)?.as_str());
         let ids = (0..BATCH_IDS_KEYS_MAX).filter_map(|at| of_key(&format!("{IDS}{at}")));
         let errors = value.pointer("/errors/data").and_then(Value::as_array);
+        let count = |name: &str| value.get("request_counts")?.get(name)?.as_u64();
+        let run = count("completed").zip(count("failed"));
         Some(Self {
             id: capped(value.get("id")?.as_str()?, NAME_BYTES_MAX),
             status: text("status").unwrap_or_default(),
@@ -110,6 +122,7 @@ impl Seen {
             output_file: text("output_file_id").filter(|id| !id.is_empty()),
             error_file: text("error_file_id").filter(|id| !id.is_empty()),
             errors: errors.into_iter().flatten().take(BATCH_LINES_MAX).cloned().collect(),
+            run: run.map(|(completed, failed)| completed.saturating_add(failed)),
         })
     }
 
@@ -122,17 +135,38 @@ impl Seen {
         }
     }
 
-    /// What became of a request without a line of its own; `line` is its number in the file.
-    pub(super) fn without_line(&self, caller: &Caller, line: Option<usize>) -> LlmError {
+    /// What became of a request without a line of its own; `line` is its number in the file. Unless
+    /// the files account for all that was run, it may have been, and is paid for.
+    pub(super) fn without_line(
+        &self,
+        caller: &Caller,
+        lines: &Lines,
+        line: Option<usize>,
+    ) -> LlmError {
         let (id, status) = (&self.id, &self.status);
+        let said = lines.outcomes.len() as u64;
+        let all_said = !lines.some_unread && self.run.is_some_and(|run| said >= run);
         match self.stage() {
             Stage::Completed | Stage::UnderWay => {
                 let why = format!("the batch {id} is {status} and says nothing of this request");
-                LlmError::new(ErrorClass::Malformed, why)
+                LlmError::new(ErrorClass::Malformed, why).charged(Charge::Unknown)
             }
-            Stage::CutShort => {
+            Stage::CutShort if all_said => {
                 let why = format!("the batch {id} is {status}, and this request was not run");
                 LlmError::new(ErrorClass::Deadline, why).charged(Charge::Nothing)
+            }
+            Stage::CutShort => {
+                let why = format!(
+                    "the batch {id} is {status} and says nothing readable of this request, which \
+                     may have been run"
+                );
+                LlmError::new(ErrorClass::Deadline, why).charged(Charge::Unknown)
+            }
+            // Something was run after all.
+            Stage::Failed
+                if said > 0 || lines.some_unread || self.run.is_some_and(|run| run > 0) =>
+            {
+                self.failure(caller, line).charged(Charge::Unknown)
             }
             Stage::Failed => self.failure(caller, line),
         }
@@ -167,16 +201,26 @@ impl Seen {
     }
 }
 
-/// What the lines of a file say, by request.
-pub(super) fn outcomes(caller: &Caller, seen: &Seen, text: &[u8]) -> HashMap<String, Outcome> {
-    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let read = |line: &[u8]| {
-        let value: Value = serde_json::from_slice(line).ok()?;
-        let id = value.get("custom_id")?.as_str()?.to_owned();
-        let outcome = outcome(caller, seen, &value, line.len() as u64);
-        Some((id, outcome.map_err(|error| caller.shown(error))))
-    };
-    lines.take(BATCH_LINES_MAX).filter_map(read).collect()
+impl Lines {
+    /// Adds what the lines of a file say, by request.
+    pub(super) fn add(&mut self, caller: &Caller, seen: &Seen, text: &[u8]) {
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+        for (number, line) in lines.enumerate() {
+            if number >= BATCH_LINES_MAX {
+                self.some_unread = true;
+                return;
+            }
+            let value: Value = serde_json::from_slice(line).unwrap_or_default();
+            match value.get("custom_id").and_then(Value::as_str) {
+                Some(id) => {
+                    let outcome = outcome(caller, seen, &value, line.len() as u64);
+                    let outcome = outcome.map_err(|error| caller.shown(error));
+                    self.outcomes.insert(id.to_owned(), outcome);
+                }
+                None => self.some_unread = true,
+            }
+        }
+    }
 }
 
 fn outcome(caller: &Caller, seen: &Seen, value: &Value, bytes: u64) -> Outcome {

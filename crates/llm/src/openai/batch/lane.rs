@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::super::Caller;
 use super::super::calls::Outcome;
-use super::form::{self, Seen, Stage};
+use super::form::{self, Lines, Seen, Stage};
 use super::state::{Ended, File, Place, Rest, State, Waiting, given_up};
 use super::{BatchSettings, Price};
 use crate::error::{Charge, ErrorClass, LlmError};
@@ -274,10 +274,10 @@ impl Lane {
             let failures = u64::from(batch.failures) + 1;
             return Ok(pending(self.settings.poll_ms.saturating_mul(failures)));
         };
-        let outcome = match (ended.outcomes.get(id), &ended.rest) {
+        let outcome = match (ended.lines.outcomes.get(id), &ended.rest) {
             (Some(outcome), _) => outcome.clone(),
             (None, Rest::AsSeen(seen)) => {
-                Err(self.caller.shown(seen.without_line(&self.caller, line)))
+                Err(self.caller.shown(seen.without_line(&self.caller, &ended.lines, line)))
             }
             (None, Rest::Unknown(error)) => Err(error.clone()),
         };
@@ -337,13 +337,13 @@ impl Lane {
 
     /// Reads the files of a batch that has ended.
     async fn read(&self, seen: &Seen) -> Result<Ended, LlmError> {
-        let mut outcomes = std::collections::HashMap::new();
+        let mut lines = Lines::default();
         // An answer counts more than an error for the same request.
         for file in [&seen.error_file, &seen.output_file].into_iter().flatten() {
             let text = self.caller.read_file(file).await?;
-            outcomes.extend(form::outcomes(&self.caller, seen, &text));
+            lines.add(&self.caller, seen, &text);
         }
-        Ok(Ended { outcomes, rest: Rest::AsSeen(Box::new(seen.clone())) })
+        Ok(Ended { lines, rest: Rest::AsSeen(Box::new(seen.clone())) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -356,7 +356,7 @@ fn pending(wait_ms: u64) -> Poll {
 }
 
 fn unknown(error: LlmError) -> Ended {
-    Ended { outcomes: std::collections::HashMap::new(), rest: Rest::Unknown(error) }
+    Ended { lines: Lines::default(), rest: Rest::Unknown(error) }
 }
 
 fn ms(duration: Duration) -> u64 {

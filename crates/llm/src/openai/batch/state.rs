@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::super::calls::Outcome;
-use super::form::Seen;
+use super::form::{Lines, Seen};
 use crate::error::{Charge, ErrorClass, LlmError};
 use crate::limits::{BATCH_FILE_BYTES_MAX, BATCH_REQUESTS_MAX, BATCHES_KEPT_MAX};
 
@@ -56,7 +56,7 @@ pub(super) struct Batch {
 /// The end of a batch.
 #[derive(Debug)]
 pub(super) struct Ended {
-    pub(super) outcomes: HashMap<String, Outcome>,
+    pub(super) lines: Lines,
     /// What became of requests without a line.
     pub(super) rest: Rest,
 }

@@ -169,11 +169,19 @@ struct Row {
     end: &'static str,
     class: ErrorClass,
     charge: Charge,
+    /// True where the server counts what it ran.
+    counts: bool,
+}
+
+/// Cancelled batches have run all of their requests, unless a line says otherwise.
+fn default_rules() -> BatchRules {
+    BatchRules { run_before_cancel: 3, ..BatchRules::default() }
 }
 
 #[tokio::test]
 async fn each_request_has_its_own_end() {
-    let row = |name, line, end, class, charge| Row { name, line, end, class, charge };
+    let row = |name, line, end, class, charge| Row { name, line, end, class, charge, counts: true };
+    let uncounted = |row: Row| Row { counts: false, ..row };
     let status = |status: u16, code: &str| Line::Status {
         status,
         body: json!({ "error": { "message": "why", "code": code } }),
@@ -181,7 +189,7 @@ async fn each_request_has_its_own_end() {
     let empty = json!({ "choices": [], "usage": { "prompt_tokens": 10, "completion_tokens": 3 } });
     let counted = Charge::Known { usage: Usage::of(10, 3), cost_nusd: None };
     let (nothing, unknown) = (Charge::Nothing, Charge::Unknown);
-    for Row { name, line, end, class, charge } in [
+    for Row { name, line, end, class, charge, counts } in [
         row("limited", status(429, "x"), "completed", ErrorClass::RateLimited, nothing),
         row("refused", status(400, "x"), "completed", ErrorClass::Refused, nothing),
         row("broken", status(500, "x"), "completed", ErrorClass::Unavailable, nothing),
@@ -195,6 +203,13 @@ async fn each_request_has_its_own_end() {
         ),
         row("not run", Line::NotRun, "expired", ErrorClass::Deadline, nothing),
         row("unsaid", Line::Unsaid, "expired", ErrorClass::Deadline, nothing),
+        // Nobody knows whether it was run.
+        uncounted(row("unsaid", Line::Unsaid, "expired", ErrorClass::Deadline, unknown)),
+        uncounted(row("unsaid", Line::Unsaid, "cancelled", ErrorClass::Deadline, unknown)),
+        uncounted(row("not run", Line::NotRun, "expired", ErrorClass::Deadline, nothing)),
+        row("garbled", Line::Garbled, "expired", ErrorClass::Deadline, unknown),
+        row("garbled", Line::Garbled, "cancelled", ErrorClass::Deadline, unknown),
+        row("garbled", Line::Garbled, "completed", ErrorClass::Malformed, unknown),
         row("unsaid to the end", Line::Unsaid, "completed", ErrorClass::Malformed, unknown),
     ] {
         let answer = move |id: &str, body: &Value| {
@@ -202,7 +217,7 @@ async fn each_request_has_its_own_end() {
             if id.ends_with('2') { line.clone() } else { whole }
         };
         let world =
-            World::new(BatchRules { end, answer: Box::new(answer), ..BatchRules::default() });
+            World::new(BatchRules { end, counts, answer: Box::new(answer), ..default_rules() });
         let model = world.model();
         let mut found = Vec::new();
         for n in 1..=3 {

@@ -251,6 +251,28 @@ fn too_few_threads_are_an_error_and_no_wait() {
     }
 }
 
+/// Whatever the room for data is, it is counted before a thread is started that would lack some.
+#[test]
+fn too_little_memory_for_threads_is_an_error_and_no_panic() {
+    let program = Program::new();
+    for kib in (8_000..66_000).step_by(1_900) {
+        let script = format!("exec prlimit --data={} \"$@\"", kib * 1024);
+        let ended = program.in_shell(&script, &["status"]);
+        if ended.code == Some(127) {
+            eprintln!("NOT AVAILABLE HERE: prlimit ({})", ended.stderr);
+            return;
+        }
+        check_error(&ended, 4, &["of the 32 threads that it needs", "ulimit -d"]);
+    }
+}
+
+#[test]
+fn files_too_short_for_shared_memories_are_named_with_the_way_out() {
+    let program = Program::new();
+    let limited = program.in_shell("ulimit -f 2000; exec \"$@\"", &["demo"]);
+    check_error(&limited, 4, &["larger than the files", "ulimit -f"]);
+}
+
 /// What a killed program leaves among the temporary files goes when the next one starts.
 #[test]
 fn folders_of_a_killed_program_are_taken_away_by_the_next() {
