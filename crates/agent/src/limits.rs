@@ -11,7 +11,8 @@ pub const SUBMIT_DEADLINE_MS: u64 = 120_000;
 /// Longest wait for a call to end before a question looks again whether it may be asked, in
 /// milliseconds.
 pub const ADMISSION_WAIT_MS: u64 = 60_000;
-/// Time between two looks at whether evaluations overrun what is reserved for them, in milliseconds.
+/// Time between two looks at whether evaluations overrun what is reserved for them, in
+/// milliseconds.
 pub const CARD_POLL_MS: u64 = 250;
 /// Time between two looks at what a paused run is told, in milliseconds.
 pub const TOLD_POLL_MS: u64 = 500;

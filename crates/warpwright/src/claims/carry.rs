@@ -31,7 +31,26 @@ pub(crate) struct CardPace {
     pub(crate) cap_us: Option<u64>,
 }
 
+/// Why a step does not begin.
+const NO_CARD_TIME: &str = "no GPU-seconds are left for it";
+
 impl Pace {
+    /// Performs a step, and books the time for which it may have held a card where anything is
+    /// counted; `None` where there is none left for it.
+    async fn on_card<T>(
+        &self,
+        store: &Store,
+        row: &AcceptanceRow,
+        perform: impl FnOnce() -> T,
+    ) -> anyhow::Result<Option<T>> {
+        let Some(held) = self.hold_card(store, row).await? else { return Ok(None) };
+        let done = tokio::task::block_in_place(perform);
+        if let Some(held) = held {
+            held.release(store).await?;
+        }
+        Ok(Some(done))
+    }
+
     /// Reserves time on a card for a step, where anything is counted; the outer `None` says that
     /// there is none left.
     async fn hold_card(
@@ -125,17 +144,12 @@ pub(crate) async fn carry(
         let entry = match known_pilot(store, row, task, &entries, &step).await? {
             Some(record) => Entry::Pilot(record),
             None => {
-                let Some(held) = pace.hold_card(store, row).await? else {
-                    return Ok(Carried::Deadline(format!("{left}; no GPU-seconds are left")));
-                };
-                let done = tokio::task::block_in_place(|| perform(&row.protocol, &entries, &step));
-                if let Some(held) = held {
-                    held.release(store).await?;
-                }
-                match done {
-                    Ok(entry) => entry,
-                    Err(JudgeError::Cancelled) => return Ok(Carried::Interrupted(left)),
-                    Err(error) => return Err(error.into()),
+                let perform = || perform(&row.protocol, &entries, &step);
+                match pace.on_card(store, row, perform).await? {
+                    Some(Ok(entry)) => entry,
+                    Some(Err(JudgeError::Cancelled)) => return Ok(Carried::Interrupted(left)),
+                    Some(Err(error)) => return Err(error.into()),
+                    None => return Ok(Carried::Deadline(format!("{left}; {NO_CARD_TIME}"))),
                 }
             }
         };
