@@ -17,7 +17,8 @@ pub const SUBMIT_DEADLINE_MS: u64 = 120_000;
 /// Longest wait for a call to end before a question looks again whether it may be asked, in
 /// milliseconds.
 pub const ADMISSION_WAIT_MS: u64 = 60_000;
-/// Time between two looks at whether evaluations overrun what is reserved for them, in milliseconds.
+/// Time between two looks at whether evaluations overrun what is reserved for them, in
+/// milliseconds.
 pub const CARD_POLL_MS: u64 = 250;
 /// Time between two looks of an idle card at whether there is something to look at, and at when the
 /// search must end, in milliseconds.

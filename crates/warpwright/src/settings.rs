@@ -189,7 +189,7 @@ impl RunSettings {
                 "the price of {} is unknown, so that no dollar limit can be kept; add to its \
                  section in {}:\n  \
                  price = {{ input = 2.0, cached_input = 0.5, output = 8.0, as_of = \"2026-11-01\" \
-                 }}  # dollars per million tokens: your provider's own numbers and their day\nor\n  \
+                 }}  # dollars per million tokens: your provider's numbers and their day\nor\n  \
                  price = \"free\"          # or \
                  \"subscription\", for a flat fee\nor run without --dollars",
                 model.describe(),

@@ -11,8 +11,27 @@ use pipeline::report::Stage;
 use store::{AcceptanceRow, CardHold, Store};
 use tokio::task::JoinHandle;
 
+/// Why a step does not begin.
+pub(crate) const NO_CARD_TIME: &str = "no GPU-seconds are left for it";
+
+/// Performs a step, and books the time for which it may have held a card where anything is
+/// counted; `None` where there is none left for it.
+pub(crate) async fn on_card<T>(
+    pace: &Pace,
+    store: &Store,
+    row: &AcceptanceRow,
+    perform: impl FnOnce() -> T,
+) -> anyhow::Result<Option<T>> {
+    let Some(held) = hold_card(pace, store, row).await? else { return Ok(None) };
+    let done = tokio::task::block_in_place(perform);
+    if let Some(held) = held {
+        held.release(store).await?;
+    }
+    Ok(Some(done))
+}
+
 /// Time on a card that a step holds.
-pub(crate) struct Held {
+struct Held {
     hold: CardHold,
     began: Instant,
     alarm: Option<JoinHandle<()>>,
@@ -20,7 +39,7 @@ pub(crate) struct Held {
 
 /// Reserves time on a card for a step, where anything is counted; the outer `None` says that there
 /// is none left.
-pub(crate) async fn hold_card(
+async fn hold_card(
     pace: &Pace,
     store: &Store,
     row: &AcceptanceRow,
@@ -50,7 +69,7 @@ fn alarm(room_us: u64, interrupt: Interrupt) -> JoinHandle<()> {
 
 impl Held {
     /// Books what the step took.
-    pub(crate) async fn release(self, store: &Store) -> anyhow::Result<()> {
+    async fn release(self, store: &Store) -> anyhow::Result<()> {
         if let Some(alarm) = self.alarm {
             alarm.abort();
         }

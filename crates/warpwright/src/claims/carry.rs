@@ -12,7 +12,7 @@ use pipeline::digest::Digest;
 use pipeline::report::microseconds;
 use store::{AcceptanceRow, Ended, PilotKey, Store, framework};
 
-use super::card_pace::hold_card;
+use super::card_pace::{NO_CARD_TIME, on_card};
 
 /// How far it came.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,17 +58,12 @@ pub(crate) async fn carry(
         let entry = match known_pilot(store, row, task, &entries, &step).await? {
             Some(record) => Entry::Pilot(record),
             None => {
-                let Some(held) = hold_card(pace, store, row).await? else {
-                    return Ok(Carried::Deadline(format!("{left}; no GPU-seconds are left")));
-                };
-                let done = tokio::task::block_in_place(|| perform(&row.protocol, &entries, &step));
-                if let Some(held) = held {
-                    held.release(store).await?;
-                }
-                match done {
-                    Ok(entry) => entry,
-                    Err(JudgeError::Cancelled) => return Ok(Carried::Interrupted(left)),
-                    Err(error) => return Err(error.into()),
+                let perform = || perform(&row.protocol, &entries, &step);
+                match on_card(pace, store, row, perform).await? {
+                    Some(Ok(entry)) => entry,
+                    Some(Err(JudgeError::Cancelled)) => return Ok(Carried::Interrupted(left)),
+                    Some(Err(error)) => return Err(error.into()),
+                    None => return Ok(Carried::Deadline(format!("{left}; {NO_CARD_TIME}"))),
                 }
             }
         };

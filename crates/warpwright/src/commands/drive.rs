@@ -191,9 +191,10 @@ async fn steer(
 ) -> anyhow::Result<()> {
     let row = store.run(run).await?;
     let targets = goals::of_run(store, &row, settings).await?;
-    for (index, operator) in engine.operators.iter_mut().enumerate() {
-        operator.goal_ns = targets[index].as_ref().and_then(goals::Target::goal_ns);
-        operator.allotted_nusd = settings.operators[index].allotted_nusd;
+    let steered = targets.iter().zip(&settings.operators);
+    for (operator, (target, setting)) in engine.operators.iter_mut().zip(steered) {
+        operator.goal_ns = target.as_ref().and_then(goals::Target::goal_ns);
+        operator.allotted_nusd = setting.allotted_nusd;
     }
     let simulated = engine.judge.config().device.simulated;
     let mut remarks = goals::remarks(&targets, &row, simulated);

@@ -100,8 +100,8 @@ fn added(text: &str, budget: &Budget) -> anyhow::Result<Added> {
         let wrong = |why: &str| bad_input(format!("--add {part}: {why}"));
         let (name, amount) = part.split_once('=').ok_or_else(|| {
             wrong(
-                "write usd=50, hours=2, tokens=1000000, attempts=20 or gpu-seconds=600, with commas \
-                 between",
+                "write usd=50, hours=2, tokens=1000000, attempts=20 or gpu-seconds=600, with \
+                 commas between",
             )
         })?;
         let amount: f64 = amount.trim().parse().map_err(|_| wrong("the amount is no number"))?;

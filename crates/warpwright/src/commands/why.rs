@@ -2,6 +2,7 @@
 
 use pipeline::allotment::{Purse, Wish, purses};
 use pipeline::attempt::Attempt;
+use pipeline::budget::Budget;
 use pipeline::card_time::bound_us;
 use pipeline::next_step::{Ask, SearchEnd, SearchLimits};
 use pipeline::report::Stage;
@@ -25,29 +26,21 @@ struct Known {
 pub(crate) async fn show(store: &Store, run: &RunRow, outcome: Outcome) -> anyhow::Result<Outcome> {
     let settings: RunSettings = serde_json::from_str(&run.settings_json)
         .map_err(|error| bad_input(format!("the settings of run {}: {error}", run.id)))?;
-    let mut known = Vec::new();
-    let open = store.attempts_in_hand(&run.id).await?;
-    for task in &run.tasks {
-        let attempts = store.closed_attempts(&run.id, &task.hash).await?;
-        let of_task = open.iter().filter(|attempt| attempt.task_hash == task.hash);
-        known.push(Known { attempts, in_flight: of_task.map(|attempt| attempt.ask).collect() });
-    }
+    let known = known(store, run).await?;
     let told = Told::of(&store.tells(&run.id).await?);
     let budget = told.budget(settings.budget);
     let targets = goals::of_run(store, run, &settings).await?;
     let purses = purses_of(store, run, &settings, &told).await?;
-    let mut searches = Vec::new();
-    for (index, (operator, known)) in settings.operators.iter().zip(&known).enumerate() {
-        let task = &run.tasks[index].hash;
-        let stopped = (told.leave(task) == Leave::Stopped).then_some(SearchEnd::Stopped);
-        searches.push(Search {
-            weight: told.weight(task, operator.weight),
-            ended: stopped,
-            goal_ns: targets[index].as_ref().and_then(Target::goal_ns),
-            purse: purses[index],
+    let steered = run.tasks.iter().zip(&targets).zip(&purses);
+    let searches: Vec<_> = (settings.operators.iter().zip(&known).zip(steered))
+        .map(|((operator, known), ((task, target), purse))| Search {
+            weight: told.weight(&task.hash, operator.weight),
+            ended: (told.leave(&task.hash) == Leave::Stopped).then_some(SearchEnd::Stopped),
+            goal_ns: target.as_ref().and_then(Target::goal_ns),
+            purse: *purse,
             ..search(&settings, operator, known)
-        });
-    }
+        })
+        .collect();
     let next = match next_turn(budget.attempts_max, &searches) {
         Turn::Ask { task, .. } => Some(task),
         Turn::Wait | Turn::Stop(_) => None,
@@ -57,11 +50,44 @@ pub(crate) async fn show(store: &Store, run: &RunRow, outcome: Outcome) -> anyho
         let rank = |index: usize| Some(index) != next;
         rank(*one).cmp(&rank(*other)).then(b.expected_gain.total_cmp(&a.expected_gain))
     });
+    say_rules(store, run, &budget, &purses).await?;
+    let mut rows = Vec::new();
+    for (index, standing) in standings {
+        let task = &run.tasks[index].name;
+        let is_next = Some(index) == next;
+        let target = targets[index].as_ref();
+        terminal::line(&terminal::one_line(&line(task, &standing, is_next, target)));
+        rows.push(serde_json::json!({
+            "task": task, "next": is_next, "standing": standing,
+            "goal_ns": target.and_then(Target::goal_ns),
+        }));
+    }
+    Ok(outcome.with("why", rows))
+}
+
+/// What the ledger has of each task.
+async fn known(store: &Store, run: &RunRow) -> anyhow::Result<Vec<Known>> {
+    let mut known = Vec::new();
+    let open = store.attempts_in_hand(&run.id).await?;
+    for task in &run.tasks {
+        let attempts = store.closed_attempts(&run.id, &task.hash).await?;
+        let of_task = open.iter().filter(|attempt| attempt.task_hash == task.hash);
+        known.push(Known { attempts, in_flight: of_task.map(|attempt| attempt.ask).collect() });
+    }
+    Ok(known)
+}
+
+/// The rules that the figures below them follow.
+async fn say_rules(
+    store: &Store,
+    run: &RunRow,
+    budget: &Budget,
+    purses: &[Option<Purse>],
+) -> anyhow::Result<()> {
     terminal::line(
         "expected gain = headroom x weight / attempts per improvement / (1 + under way)",
     );
-    let allotted_first = purses.iter().any(Option::is_some);
-    if allotted_first {
+    if purses.iter().any(Option::is_some) {
         terminal::line(
             "whoever has used its allotment waits while another has not, and has something to gain",
         );
@@ -75,18 +101,7 @@ pub(crate) async fn show(store: &Store, run: &RunRow, outcome: Outcome) -> anyho
             seconds(bound_us(Stage::Promote)),
         ));
     }
-    let mut rows = Vec::new();
-    for (index, standing) in standings {
-        let task = &run.tasks[index].name;
-        let is_next = Some(index) == next;
-        let target = targets[index].as_ref();
-        terminal::line(&terminal::one_line(&line(task, &standing, is_next, target)));
-        rows.push(serde_json::json!({
-            "task": task, "next": is_next, "standing": standing,
-            "goal_ns": target.and_then(Target::goal_ns),
-        }));
-    }
-    Ok(outcome.with("why", rows))
+    Ok(())
 }
 
 fn search<'a>(settings: &RunSettings, operator: &OperatorSetting, known: &'a Known) -> Search<'a> {

@@ -55,10 +55,6 @@ pub(crate) async fn read(places: &Places, store: &Store, run: &RunId) -> anyhow:
     for (task, time) in store.card_time_of_tasks(run).await? {
         books.note_card_time(names.get(&task).unwrap_or(&"?"), time.total_us());
     }
-    let models = serde_json::from_str::<RunSettings>(&summary.run.settings_json);
-    let models = models.map(|settings| settings.models).unwrap_or_default();
-    let mut prices = price::lines(&models);
-    prices.extend(price::warnings(&models, summary.run.started_us));
     let reports = reports(&parts);
     let report_of = |judged: &store::Judged| {
         reports.get(&(&judged.task, judged.seq)).and_then(|attempt| attempt.report.as_ref())
@@ -70,11 +66,20 @@ pub(crate) async fn read(places: &Places, store: &Store, run: &RunId) -> anyhow:
         board: scoreboard(&standings),
         weighted: weights.windows(2).any(|pair| pair[0] != pair[1]),
         books,
-        prices,
+        prices: prices(&summary),
         timeline,
         summary,
         parts,
     })
+}
+
+/// What each priced model costs, and what is to be said of an old price.
+fn prices(summary: &RunSummary) -> Vec<String> {
+    let settings = serde_json::from_str::<RunSettings>(&summary.run.settings_json);
+    let models = settings.map(|settings| settings.models).unwrap_or_default();
+    let mut lines = price::lines(&models);
+    lines.extend(price::warnings(&models, summary.run.started_us));
+    lines
 }
 
 fn reports(parts: &[TaskPart]) -> HashMap<(&Digest, u32), &Attempt> {

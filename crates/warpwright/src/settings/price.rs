@@ -1,5 +1,5 @@
-//! Prices in settings: a word, or dollars per million tokens, as exact nano-dollars, with the day of
-//! the list that they are from; and what is said of one that is old.
+//! Prices in settings: a word, or dollars per million tokens, as exact nano-dollars, with the day
+//! of the list that they are from; and what is said of one that is old.
 
 use jiff::Timestamp;
 use jiff::civil::Date;

@@ -29,8 +29,8 @@ pub(super) const MODELS: &[Section] = &[
                 "unknown",
                 "`--price`",
                 "Dollars per million tokens, as your provider lists them on the day as_of (these \
-                 are only an example), \"free\", or \"subscription\" for a flat fee; a dollar limit \
-                 needs it, and more than 90 days after that day a run warns",
+                 are only an example), \"free\", or \"subscription\" for a flat fee; a dollar \
+                 limit needs it, and more than 90 days after that day a run warns",
             ),
             setting(
                 "output_tokens_max",
