@@ -167,7 +167,7 @@ mod tests {
             })
             .collect();
         let own = std::process::id().to_string();
-        for round in 0..300 {
+        for round in 0..100 {
             let lock = lock_run(&ledger, &run).unwrap_or_else(|error| panic!("{round}: {error}"));
             assert_eq!(driver_of(&ledger, &run).unwrap().as_ref(), Some(&own), "{round}");
             drop(lock);

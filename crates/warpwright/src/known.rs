@@ -2,7 +2,7 @@
 //! device. They are judged again like any other, so an old judge's word counts for nothing.
 
 use agent::Known;
-use pipeline::attempt::{Attempt, best};
+use pipeline::attempt::Attempt;
 use pipeline::reply;
 use store::{RunRow, Store};
 
@@ -38,18 +38,17 @@ async fn of_task(
     loaded: &LoadedTask,
 ) -> anyhow::Result<Option<Known>> {
     let (hash, name) = (&loaded.task.hash, &loaded.task.spec.name);
-    let mut found: Option<(Attempt, String)> = None;
+    let mut found: Option<(Attempt, &RunRow)> = None;
     for run in runs.iter().filter(|run| run.tasks.iter().any(|task| task.hash == *hash)) {
-        let attempts = store.closed_attempts(&run.id, hash).await?;
-        let Some(of_run) = best(&attempts).filter(|attempt| attempt.code.is_some()) else {
-            continue;
-        };
-        let is_better = |(other, _): &(Attempt, String)| of_run.score().improves_on(other.score());
+        let Some(of_run) = store.best_outline(&run.id, hash).await? else { continue };
+        let is_better = |(other, _): &(Attempt, _)| of_run.score().improves_on(other.score());
         if found.as_ref().is_none_or(is_better) {
-            found = Some((of_run.clone(), format!("{}:{name}:{}", run.id, of_run.seq)));
+            found = Some((of_run, run));
         }
     }
-    let Some((attempt, origin)) = found else { return Ok(None) };
+    let Some((outline, run)) = found else { return Ok(None) };
+    let attempt = store.closed_attempt_of(&run.id, hash, outline.seq).await?;
+    let origin = format!("{}:{name}:{}", run.id, attempt.seq);
     let Some(code) = &attempt.code else { return Ok(None) };
     let score = words::score(attempt.score());
     terminal::note(&format!(

@@ -15,9 +15,9 @@ async fn many_wait_for_memory_and_people_hear_of_it_once() {
     let mut engine = world.engine(world.store().await, world.model(true));
     let (looks, heard) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
     let counted = Arc::clone(&looks);
-    // Too little at the first three looks.
+    // Too little at the first two looks.
     engine.here = Here::with_memory(Arc::new(move || {
-        let short = counted.fetch_add(1, Ordering::SeqCst) < 3;
+        let short = counted.fetch_add(1, Ordering::SeqCst) < 2;
         Some(MEMORY_FLOOR_BYTES - u64::from(short))
     }));
     let told = Arc::clone(&heard);

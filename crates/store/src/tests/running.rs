@@ -166,7 +166,7 @@ async fn changed_sums_and_scores_are_found() {
         ("UPDATE run_task SET best_seq = NULL", "the best attempt"),
         ("UPDATE run_task SET best_seq = 2", "the best attempt"),
         ("UPDATE run_task SET folded_to = 0", "the best attempt"),
-        ("UPDATE evaluation SET score = '\"None\"'", "does not read back"),
+        ("UPDATE evaluation SET score = '7'", "does not read back"),
         (
             "UPDATE evaluation SET score = replace(score, 'instructions\":', 'instructions\":1')",
             "score",

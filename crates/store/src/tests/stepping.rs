@@ -31,7 +31,7 @@ async fn only_the_next_step_is_taken_and_only_once() {
         assert_eq!(ledger.store.attempt(&id).await.unwrap(), before, "{from:?}");
         if from != State::Closed {
             // Raw, because some of these states cannot be closed.
-            let closing = "UPDATE attempt SET state = 'closed', kind = 'Correct'";
+            let closing = "UPDATE attempt SET state = 'closed', kind = 'Correct', detail = ''";
             ledger.sql(&format!("{closing} WHERE id = '{id}'")).await.unwrap();
         }
     }

@@ -70,7 +70,7 @@ async fn known(store: &Store, run: &RunRow) -> anyhow::Result<Vec<Known>> {
     let mut known = Vec::new();
     let open = store.attempts_in_hand(&run.id).await?;
     for task in &run.tasks {
-        let attempts = store.closed_attempts(&run.id, &task.hash).await?;
+        let attempts = store.outlines(&run.id, &task.hash).await?;
         let of_task = open.iter().filter(|attempt| attempt.task_hash == task.hash);
         known.push(Known { attempts, in_flight: of_task.map(|attempt| attempt.ask).collect() });
     }
