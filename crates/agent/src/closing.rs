@@ -1,9 +1,9 @@
 //! Looks at the best kernels of a run, beside its search and after it: measurements, then claims.
 //!
 //! [`Engine::close`] is the loop, and it fits on a screen. What is looked at next, and how much of
-//! the run's time is set aside for it, is decided by `pipeline::closing`. While somebody searches, a
-//! look begins only where a card would be idle; what attempts and looks then want of one card goes
-//! by the queue of its lease. Nothing here asks a model or costs a token.
+//! the run's time is set aside for it, is decided by `pipeline::closing`. While somebody searches,
+//! a look begins only where a card would be idle; what attempts and looks then want of one card
+//! goes by the queue of its lease. Nothing here asks a model or costs a token.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

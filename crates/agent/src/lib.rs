@@ -3,8 +3,9 @@
 //! The loop is in `drive`, and it fits on a screen. Whose turn it is is decided by
 //! `pipeline::schedule`, what is asked by `pipeline::next_step`, whether it may be asked now in
 //! `asking`; how an attempt moves from one durable state to the next is in `advance`, and its paid
-//! part in `calls`. Kernels of a person, many at once, are in `several`. Best kernels are measured and
-//! claimed beside all that: when is decided by `pipeline::closing`, and `closing` does it.
+//! part in `calls`. Kernels of a person, many at once, are in `several`. Best kernels are
+//! measured and claimed beside all that: when is decided by `pipeline::closing`, and `closing` does
+//! it.
 //! A kill at any point loses at most the calls in flight: the loop begins with what is in hand.
 
 mod advance;

@@ -242,7 +242,7 @@ pub fn next(
     in_hand: &BTreeSet<usize>,
 ) -> Option<Work> {
     let order = by_weight(operators);
-    let free = || order.iter().copied().filter(|place| !in_hand.contains(place));
+    let free: Vec<_> = order.iter().copied().filter(|place| !in_hand.contains(place)).collect();
     let search_end_us = frame.search_end_us(plan);
     let measurable = |place: &usize| {
         let operator = &operators[*place];
@@ -251,34 +251,38 @@ pub fn next(
         let end_us = if operator.searching { search_end_us } else { frame.end_us };
         due && end_us.is_none_or(|end_us| operator.costs.measure_ms <= frame.left_ms(end_us))
     };
-    if let Some(place) = free().find(measurable) {
+    if let Some(place) = free.iter().copied().find(measurable) {
         return Some(Work::Measure(place));
     }
     if !frame.accepts {
         return None;
     }
-    let measures_later = |place: &usize| {
-        let operator = &operators[*place];
-        operator.searching || (operator.may_need_measurement() && !in_hand.contains(place))
-    };
-    let later = order.iter().filter(|place| measures_later(place)).map(|place| &operators[*place]);
-    let pile = later.fold(Pile::default(), |pile, operator| {
-        let Operator { outdated_ms, costs, .. } = operator;
-        pile.with(*outdated_ms, 0).with(costs.measure_ms, *outdated_ms)
-    });
-    let last_us = frame.end_us.map(|end_us| end_us - pile.takes_ms(frame.lanes) * 1_000);
+    let kept_ms = kept_for_measurements(operators, in_hand).takes_ms(frame.lanes);
+    let last_us = frame.end_us.map(|end_us| end_us - kept_ms * 1_000);
     let searching = operators.iter().any(|operator| operator.searching);
-    let fits = |place: &usize| {
+    let acceptable = |place: &usize| {
+        let operator = &operators[*place];
         let reserved = plan.fates.get(*place) == Some(&Fate::Claim);
         let end_us = if searching && !reserved { search_end_us } else { last_us };
-        let cost_ms = operators[*place].costs.accept_ms;
-        end_us.is_none_or(|end_us| cost_ms <= frame.left_ms(end_us))
+        let due = operator.best.is_some_and(|it| it.acceptance == Look::Due);
+        due && end_us.is_none_or(|end_us| operator.costs.accept_ms <= frame.left_ms(end_us))
     };
-    let due = |place: &usize| operators[*place].best.is_some_and(|it| it.acceptance == Look::Due);
-    let first = free().filter(|place| !operators[*place].tried);
-    let again = free().filter(|place| operators[*place].tried);
-    let place = first.chain(again).filter(due).find(fits)?;
-    Some(Work::Accept(place))
+    let first = free.iter().filter(|place| !operators[**place].tried);
+    let again = free.iter().filter(|place| operators[**place].tried);
+    first.chain(again).copied().find(acceptable).map(Work::Accept)
+}
+
+/// Measurements that are due, or may become due, and that nobody makes now.
+fn kept_for_measurements(operators: &[Operator], in_hand: &BTreeSet<usize>) -> Pile {
+    let mut pile = Pile::default();
+    for (place, operator) in operators.iter().enumerate() {
+        let due = operator.may_need_measurement() && !in_hand.contains(&place);
+        if operator.searching || due {
+            let Operator { outdated_ms, costs, .. } = operator;
+            pile = pile.with(*outdated_ms, 0).with(costs.measure_ms, *outdated_ms);
+        }
+    }
+    pile
 }
 
 /// Places from the heaviest to the lightest; the earlier of two equal ones first.

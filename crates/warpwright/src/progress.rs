@@ -105,6 +105,17 @@ pub(crate) fn observer(
     }
 }
 
+/// That a look at a best kernel begins, where that is to be said.
+fn begun_in_words(work: Work, cost_ms: i64) -> Option<String> {
+    match work {
+        Work::Measure(_) => None,
+        Work::Accept(_) => Some(format!(
+            "goes through the full protocol behind a claim, about {} s",
+            cost_ms / 1_000
+        )),
+    }
+}
+
 /// What a look at a best kernel came to, where that is to be said.
 fn look_in_words(work: Work, done: &Done) -> Option<String> {
     Some(match (work, done) {
@@ -155,11 +166,7 @@ fn plain_line(progress: &Progress<'_>, many: bool) -> Option<String> {
         }
         Progress::Notice { notice } => notice.describe(),
         Progress::Looking { task, seq, work, cost_ms } => {
-            let about = match work {
-                Work::Measure(_) => return None,
-                Work::Accept(_) => "goes through the full protocol behind a claim",
-            };
-            format!("{}#{seq} {about}, about {} s", prefix(task), cost_ms / 1_000)
+            format!("{}#{seq} {}", prefix(task), begun_in_words(work, cost_ms)?)
         }
         Progress::LookEnded { task, seq, work, done } => {
             format!("{}#{seq} {}", prefix(task), look_in_words(work, done)?)

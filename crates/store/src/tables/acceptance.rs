@@ -295,8 +295,9 @@ pub(crate) async fn times_on(
     for purpose in [Purpose::Claim, Purpose::Measurement] {
         // One that was rejected on its way says nothing of how long the whole takes.
         let query = format!(
-            "{SELECT_TIMES} WHERE device.model = $1 AND purpose = $2 AND acceptance.state = 'ended'
-             AND acceptance.kind = 'Correct' ORDER BY acceptance.rowid DESC LIMIT $3"
+            "{SELECT_TIMES} WHERE device.model = $1 AND purpose = $2
+             AND acceptance.state = 'ended' AND acceptance.kind = 'Correct'
+             ORDER BY acceptance.rowid DESC LIMIT $3"
         );
         let stored: Vec<StoredTimes> = sqlx::query_as(sqlx::AssertSqlSafe(query))
             .bind(device_model)

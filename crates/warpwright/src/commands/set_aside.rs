@@ -1,5 +1,5 @@
-//! What a run sets aside for looks at its best kernels, and which operators end without a claim: the
-//! rule that the run goes by, from the ledger alone.
+//! What a run sets aside for looks at its best kernels, and which operators end without a claim:
+//! the rule that the run goes by, from the ledger alone.
 
 use pipeline::closing::{Fate, Frame, Operator, Plan, Unclaimed, plan};
 use pipeline::tell::Told;

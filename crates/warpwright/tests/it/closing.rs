@@ -1,5 +1,5 @@
-//! Claims within a run, as far as they show without a GPU: the simulator makes none and says so, and
-//! `status` plans the end of a run on a card from its ledger.
+//! Claims within a run, as far as they show without a GPU: the simulator makes none and says so,
+//! and `status` plans the end of a run on a card from its ledger.
 
 use pipeline::attempt::Mode;
 use pipeline::device_facts::DeviceFacts;
