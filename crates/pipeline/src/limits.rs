@@ -246,6 +246,8 @@ pub const INPUT_BYTES_PER_TOKEN: u64 = 4;
 /// without PyTorch: docs/measurements/h200-judge.md).
 pub const MEASUREMENT_MS: i64 = 60_000;
 pub const ACCEPTANCE_MS: i64 = 135_000;
+/// What `task check` is assumed to take, which comes before the first acceptance at a task.
+pub const TASK_CHECK_MS: i64 = 60_000;
 /// How many of the latest looks say what the next costs, and the longest time between two stored
 /// steps in which somebody worked, in milliseconds.
 pub const CLOSING_COSTS_SEEN: usize = 4;

@@ -3,6 +3,7 @@
 
 use judge::{CancelFlag, Evaluation, Judge, JudgeError, RunSeed, judge_hash};
 use pipeline::admission::{Admission, AdmissionTier, MutantOutcome, MutantReport, WrongReport};
+use pipeline::digest::Digest;
 use pipeline::reply::candidate_of_parts;
 use pipeline::task::{Task, WrongKernel};
 use pipeline::verdict::Verdict;
@@ -141,6 +142,16 @@ pub(crate) async fn known(
     toolchain_id: &str,
 ) -> anyhow::Result<Option<Admission>> {
     Ok(store.admission(&key(task, toolchain_id)).await?)
+}
+
+/// True where somebody has checked a task, so that a claim need not wait for it.
+pub(crate) async fn is_checked(
+    store: &Store,
+    task: &Digest,
+    toolchain_id: &str,
+) -> anyhow::Result<bool> {
+    let key = AdmissionKey { task, judge_hash: judge_hash(), toolchain_id };
+    Ok(store.admission(&key).await?.is_some())
 }
 
 /// What a task leaves open, for the claims that are judged by it: from the ledger, or proven now,

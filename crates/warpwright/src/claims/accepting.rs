@@ -16,7 +16,7 @@ const DAY_US: i64 = 86_400_000_000;
 /// How the wish to accept a kernel ended.
 pub(crate) enum Accepted {
     /// The same program was accepted before, and that stands.
-    Before(Before),
+    Before(Box<Before>),
     Now(Box<AcceptanceRow>, Carried),
 }
 
@@ -50,7 +50,7 @@ pub(crate) async fn accept(
     let subject = Subject::of_attempt(store, judge, attempt).await?;
     let _lock = store.lock_program(&subject.eval_key, Purpose::Claim)?;
     if let Some(before) = before(store, &subject).await? {
-        return Ok(Accepted::Before(before));
+        return Ok(Accepted::Before(Box::new(before)));
     }
     let loaded = wiring::parse_task(store.task_files(&attempt.task_hash).await?)?;
     let weaknesses = &admission::weaknesses(store, judge, &loaded).await?;

@@ -11,7 +11,7 @@ use pipeline::closing::costs::{Seen, active_ms};
 use pipeline::closing::{Best, Costs, Look, Work};
 use pipeline::comparison::Confidence;
 use pipeline::digest::Digest;
-use pipeline::limits::ROUNDS_MAX;
+use pipeline::limits::{ROUNDS_MAX, TASK_CHECK_MS};
 use store::{AcceptanceTimes, AttemptRow, Ended, Purpose, RunId, RunTask, Store};
 
 use crate::claims::accepting::{Accepted, accept};
@@ -19,7 +19,7 @@ use crate::claims::carry::Carried;
 use crate::claims::subject::Subject;
 use crate::claims::{Aim, Effort, take, words};
 use crate::settings::{EvaluatorSetting, Places, RunSettings};
-use crate::{gpus, wiring};
+use crate::{admission, gpus, wiring};
 
 /// What is measured for a claim, as `accept` does without flags.
 const CLAIM: Effort = Effort { rounds_max: ROUNDS_MAX, confidence: Confidence::P95 };
@@ -31,6 +31,7 @@ pub(crate) struct Cards {
     run: RunId,
     tasks: Vec<RunTask>,
     device_model: String,
+    toolchain_id: String,
     /// One for each card.
     judges: Vec<Arc<Judge>>,
     /// Those that nobody uses.
@@ -71,6 +72,7 @@ impl Cards {
             run: run.clone(),
             tasks: store.run(run).await?.tasks,
             device_model: config.device.model.clone(),
+            toolchain_id: config.toolchain_id.clone(),
             free: Mutex::new((0..judges.len()).collect()),
             judges,
         }))
@@ -169,7 +171,8 @@ impl Closer for Cards {
 
     fn look<'a>(&'a self, bests: &'a [Option<u32>]) -> Doing<'a, Result<Vec<Looked>, String>> {
         Box::pin(async move {
-            let looked = look(&self.store, &self.run, &self.tasks, bests, &self.device_model).await;
+            let on = (self.device_model.as_str(), self.toolchain_id.as_str());
+            let looked = look(&self.store, &self.run, &self.tasks, bests, on).await;
             looked.map_err(|error| format!("{error:#}"))
         })
     }
@@ -182,13 +185,14 @@ impl Closer for Cards {
     }
 }
 
-/// What the ledger knows of the best kernels of a run, and of what looks at them take.
+/// What the ledger knows of the best kernels of a run, and of what looks at them take with a model
+/// of card and a compiler.
 pub(crate) async fn look(
     store: &Store,
     run: &RunId,
     tasks: &[RunTask],
     bests: &[Option<u32>],
-    device_model: &str,
+    (device_model, toolchain_id): (&str, &str),
 ) -> anyhow::Result<Vec<Looked>> {
     let times = store.acceptance_times(device_model).await?;
     let of_run = store.acceptances_of_run(run).await?;
@@ -201,11 +205,11 @@ pub(crate) async fn look(
             Some(seq) => Some(best_of(store, run, task, *seq).await?),
             None => None,
         };
-        looked.push(Looked {
-            best,
-            tried: of_run.iter().any(|it| is_try(&it)),
-            costs: Costs::of(&seen(&times, &task.hash)),
-        });
+        let mut costs = Costs::of(&seen(&times, &task.hash));
+        if !admission::is_checked(store, &task.hash, toolchain_id).await? {
+            costs.accept_ms += TASK_CHECK_MS;
+        }
+        looked.push(Looked { best, tried: of_run.iter().any(|it| is_try(&it)), costs });
     }
     Ok(looked)
 }

@@ -41,7 +41,8 @@ impl SetAside {
         }
         let bests: Vec<_> = summary.tasks.iter().map(|task| task.best_seq).collect();
         let model = store.device_model(&run.device_id).await?;
-        let looked = closing::look(store, &run.id, &run.tasks, &bests, &model).await?;
+        let on = (model.as_str(), run.toolchain_id.as_str());
+        let looked = closing::look(store, &run.id, &run.tasks, &bests, on).await?;
         let goes_on = run.state == RunState::Running;
         let weight = |place: usize| settings.operators.get(place).map_or(1.0, |it| it.weight);
         let operators =

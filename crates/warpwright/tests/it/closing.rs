@@ -114,10 +114,11 @@ fn status_says_what_is_set_aside_and_who_ends_without_a_claim() {
     let run = ["run", "gelu", "softmax_rows", "vector_add", "--model", &model, "--attempts", "1"];
     program.call(&run);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // 60 s to measure each kernel, 135 s for a claim: nothing was seen on this card yet.
+    // 60 s to measure each kernel, 195 s for a claim, the check of its task included: nothing was
+    // seen on this card yet.
     for (minutes, accept, set_aside_ms, claims) in [
-        (Some(600), true, 3 * (60_000 + 135_000), &["gelu", "softmax_rows", "vector_add"][..]),
-        (Some(15), true, 3 * 60_000 + 135_000, &["softmax_rows"]),
+        (Some(600), true, 3 * (60_000 + 195_000), &["gelu", "softmax_rows", "vector_add"][..]),
+        (Some(15), true, 3 * 60_000 + 195_000, &["softmax_rows"]),
         (Some(15), false, 3 * 60_000, &[]),
         (Some(5), true, 150_000, &[]),
         (None, true, 0, &["gelu", "softmax_rows", "vector_add"]),

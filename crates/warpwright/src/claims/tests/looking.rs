@@ -2,6 +2,7 @@
 
 use pipeline::closing::{Best, Costs, Look};
 use pipeline::device_facts::DeviceFacts;
+use pipeline::limits::{ACCEPTANCE_MS, TASK_CHECK_MS};
 use store::Purpose;
 
 use super::{Ledger, Script, all, protocol, unhurried};
@@ -15,9 +16,10 @@ async fn each_look_is_found_and_says_what_the_next_one_takes() {
     let tasks = store.run(&run).await.unwrap().tasks;
     let model = DeviceFacts::simulated_h200().model;
     let looked = async |best: Option<u32>| {
-        look(store, &run, &tasks, &[best], &model).await.unwrap().remove(0)
+        look(store, &run, &tasks, &[best], (&model, "nvrtc")).await.unwrap().remove(0)
     };
-    let assumed = Costs::default();
+    // Nobody checked the task, which comes before its first acceptance.
+    let assumed = Costs { accept_ms: ACCEPTANCE_MS + TASK_CHECK_MS, ..Costs::default() };
     let none = looked(None).await;
     assert_eq!((none.best, none.tried, none.costs), (None, false, assumed));
     assert_eq!(looked(Some(1)).await.best, Some(Best::NEW));
@@ -39,7 +41,10 @@ async fn each_look_is_found_and_says_what_the_next_one_takes() {
     assert_eq!((accepted.best, accepted.tried), (Some(wanted), true));
     assert!(accepted.costs.accept_ms < assumed.accept_ms, "{accepted:?}");
     // Times of another card say nothing of this one.
-    let elsewhere = look(store, &run, &tasks, &[Some(1)], "another card").await.unwrap();
+    let elsewhere = look(store, &run, &tasks, &[Some(1)], ("another card", "nvrtc")).await.unwrap();
     assert_eq!(elsewhere[0].costs, assumed);
-    assert!(look(store, &run, &tasks, &[Some(2)], &model).await.is_err(), "no such attempt");
+    assert!(
+        look(store, &run, &tasks, &[Some(2)], (&model, "nvrtc")).await.is_err(),
+        "no such attempt"
+    );
 }
