@@ -37,6 +37,7 @@ async fn each_request_has_its_own_end() {
         body: json!({ "error": { "message": "why", "code": code } }),
     };
     let empty = json!({ "choices": [], "usage": { "prompt_tokens": 10, "completion_tokens": 3 } });
+    let hollow = Line::Status { status: 200, body: empty };
     let counted = Charge::Known { usage: Usage::of(10, 3), cost_nusd: None };
     let (nothing, unknown) = (Charge::Nothing, Charge::Unknown);
     for Row { name, line, end, class, charge, counts } in [
@@ -44,13 +45,7 @@ async fn each_request_has_its_own_end() {
         row("refused", status(400, "x"), "completed", ErrorClass::Refused, nothing),
         row("broken", status(500, "x"), "completed", ErrorClass::Unavailable, nothing),
         row("poor", status(429, "insufficient_quota"), "completed", ErrorClass::NoCredit, nothing),
-        row(
-            "an answer that is none",
-            Line::Status { status: 200, body: empty },
-            "completed",
-            ErrorClass::Malformed,
-            counted,
-        ),
+        row("no answer", hollow, "completed", ErrorClass::Malformed, counted),
         row("not run", Line::NotRun, "expired", ErrorClass::Deadline, nothing),
         row("unsaid", Line::Unsaid, "expired", ErrorClass::Deadline, nothing),
         // Nobody knows whether it was run.
