@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits while a machine shows these amounts, the last one for ever; how often it was looked at.
+    /// Waits while a machine shows these amounts, the last one for ever; how many looks that took.
     async fn wait(amounts: &[Option<u64>], interrupt: &Interrupt) -> (bool, usize) {
         let looks = AtomicUsize::new(0);
         let look = || {

@@ -27,9 +27,9 @@ pub const ERROR_BYTES_MAX: usize = 2_000;
 pub const EVENTS_AT_ONCE: i64 = 1_000;
 /// Entries of one acceptance: trials, checks, pilots, and 15 rounds of every case.
 pub const ENTRIES_MAX: u32 = 10_000;
-/// Hints of one run that wait for a prompt. What is obeyed at once does not count, so that a run can
-/// always be stopped.
-pub(crate) const HINTS_PENDING_MAX: usize = 1_000;
+/// Hints of one run that wait for a prompt. What is obeyed at once does not count, so that a run
+/// can always be stopped.
+pub const HINTS_PENDING_MAX: usize = 1_000;
 /// Acceptances of each purpose that say what the next one takes.
 pub const ACCEPTANCE_TIMES_MAX: u32 = 64;
 /// Newest events of a run among which it is looked for when it last went on.

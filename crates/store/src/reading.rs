@@ -237,12 +237,9 @@ async fn row_beside(
 ) -> Result<AttemptRow> {
     let call = call::newest(connection, &bare.id).await?;
     // Each try of an attempt asks the same.
-    let prompt = match known {
-        Some(known) => known.prompt.clone(),
-        None => Prompt {
-            mode: bare.ask.mode,
-            messages: call::messages(connection, &call.row.id).await?,
-        },
+    let messages = match known {
+        Some(known) => known.prompt.messages.clone(),
+        None => call::messages(connection, &call.row.id).await?,
     };
     let of_call = known.filter(|known| known.call.id == call.row.id);
     let reply = match of_call.and_then(|known| known.reply.clone()) {
@@ -266,7 +263,7 @@ async fn row_beside(
         None => None,
     };
     Ok(AttemptRow {
-        prompt,
+        prompt: Prompt { mode: bare.ask.mode, messages },
         reply,
         call: call.row,
         candidate,

@@ -19,9 +19,7 @@ use crate::promotion::last_verdict;
 use crate::reading::attempt_row;
 use crate::scrubbing;
 use crate::tables::attempt::{Bare, NewAttempt};
-use crate::tables::{
-    artifact, attempt, build, call, candidate, danger, evaluation, event, outline, total,
-};
+use crate::tables::{artifact, attempt, build, call, candidate, danger, evaluation, event};
 use crate::{
     AttemptId, AttemptRow, Boundary, CallFailure, CallId, CallState, CallTarget, NewBuild,
     NewCandidate, NewJudgement, Reservation, Result, RunId, SettledReply,
@@ -277,9 +275,7 @@ impl Store {
         let from = [State::Replied, State::Parsed, State::Built, State::Judged];
         let step = Step::load(&mut work, id, "closed", &from).await?;
         let verdict = &last_verdict(&mut work, id, verdict).await?;
-        attempt::close(&mut work, id, verdict).await?;
-        total::add(&mut work, &step.bare.run_id, id).await?;
-        outline::fold(&mut work, &step.bare.run_id, &step.bare.task_hash).await?;
+        attempt::close(&mut work, &step.bare, verdict).await?;
         let body = json!({ "verdict": verdict_body(verdict) });
         step.append(&mut work, State::Closed.name(), body).await?;
         self.commit_step(work, Boundary::Closed, step.bare.ask.seq).await

@@ -3,6 +3,8 @@
 //! [`RULES`] says for each kind of event which columns it vouches for; [`COUNTS`] says how many
 //! rows there may be. Artifacts are checked against their hashes.
 
+mod kept;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -11,10 +13,8 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 use crate::acceptances::seed_hash;
 use crate::limits::EVENTS_AT_ONCE;
 use crate::open::Store;
-use crate::tables::{
-    acceptance, artifact, baseline, evaluation, event, outline, run, task, total, window,
-};
-use crate::{AcceptanceId, AttemptId, Chain, Misfit, Result, RunId, StoreError};
+use crate::tables::{acceptance, artifact, baseline, event, task, window};
+use crate::{AcceptanceId, Chain, Misfit, Result, RunId, StoreError};
 
 /// The rows that an event of one kind vouches for.
 struct Rule {
@@ -314,7 +314,7 @@ async fn misfit(
             None => changed_device(connection, body).await,
         },
         "acceptance_entry" => changed_window(connection, body).await,
-        "judged" | "promoted" => changed_score(connection, body).await,
+        "judged" | "promoted" => kept::changed_score(connection, body).await,
         _ => Ok(None),
     }
 }
@@ -344,17 +344,6 @@ async fn changed_device(connection: &mut SqliteConnection, body: &Value) -> Resu
     Ok((!fits).then(|| format!("device {id} is not the one that it was measured on")))
 }
 
-/// What is kept of a report beside it is what the report says.
-async fn changed_score(connection: &mut SqliteConnection, body: &Value) -> Result<Option<String>> {
-    let attempt = AttemptId::from(body["attempt"].as_str().unwrap_or_default().to_owned());
-    let stage = body["stage"].as_str().unwrap_or_default();
-    let fits = match evaluation::fits(connection, &attempt, stage).await {
-        Ok(fits) => fits,
-        Err(error) => return damage(error).map(Some),
-    };
-    Ok((!fits).then(|| format!("the score of attempt {attempt} is not what its report says")))
-}
-
 async fn changed_window(connection: &mut SqliteConnection, body: &Value) -> Result<Option<String>> {
     let id = body["acceptance"].as_str().unwrap_or_default();
     let position = body["position"].as_i64().unwrap_or_default();
@@ -369,18 +358,8 @@ async fn stray_rows(
     id: &RunId,
     counts: &BTreeMap<String, i64>,
 ) -> Result<Option<String>> {
-    for task in run::get(connection, id).await?.tasks {
-        match outline::fits(connection, id, &task.hash).await {
-            Ok(true) => {}
-            Ok(false) => {
-                let what = format!("the best attempt at {} is not the one that is kept", task.name);
-                return Ok(Some(what));
-            }
-            Err(error) => return damage(error).map(Some),
-        }
-    }
-    if !total::fit(connection, id).await? {
-        return Ok(Some(format!("the sums of the calls of run {id} are not those of its calls")));
+    if let Some(what) = kept::changed_sums(connection, id).await? {
+        return Ok(Some(what));
     }
     for (kinds, query) in COUNTS {
         let events: i64 = kinds.iter().filter_map(|kind| counts.get(*kind)).sum();

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use llm::{
-    BatchModel, CommandModel, CommandSettings, MailboxModel, MailboxSettings, MaxTokensField,
-    Model, OpenAiModel, OpenAiSettings, PromptForm, ReplyForm, Secret,
+    BatchModel, CommandModel, CommandSettings, Llm, MailboxModel, MailboxSettings, MaxTokensField,
+    Model, ModelInfo, OpenAiModel, OpenAiSettings, PromptForm, ReplyForm, Secret,
 };
 
 use crate::environment;
 use crate::limits::KEY_BYTES_MAX;
 use crate::outcome::bad_input;
-use crate::settings::model::{CommandSetting, Form, MailboxSetting};
+use crate::settings::model::{CommandSetting, Form, MailboxSetting, ModelSetting};
 use crate::settings::openai::{KeySource, MaxTokens, OpenAiSetting};
 use crate::wiring::read_text;
 
@@ -122,4 +122,28 @@ pub(crate) fn mailbox(setting: &MailboxSetting) -> anyhow::Result<Model> {
         output_tokens_max: setting.output_tokens_max,
     });
     Ok(Model::Mailbox(model.map_err(bad_input)?))
+}
+
+/// Calls are kept under provider and model, in each lane of both: what came of two that are equal
+/// there could not be told apart, and after a restart one would wait for the other's answers.
+pub(crate) fn refuse_equal(settings: &[ModelSetting], models: &[Model]) -> anyhow::Result<()> {
+    for (at, one) in models.iter().enumerate() {
+        let before = models.iter().position(|other| meets(one, other) || meets(other, one));
+        let Some(before) = before.filter(|before| *before < at) else { continue };
+        let ModelInfo { provider, model, .. } = one.describe();
+        return Err(bad_input(format!(
+            "the models `{}` and `{}` are both `{model}` of `{provider}`: usage and outcomes are \
+             kept by these names and could not be told apart; leave one of them out, or let them \
+             answer under different names of the model",
+            settings[before].describe(),
+            settings[at].describe()
+        )));
+    }
+    Ok(())
+}
+
+/// True where a call of `other` may as well be one of `one`.
+fn meets(one: &Model, other: &Model) -> bool {
+    let (lane, info) = (one.describe_after(&other.describe().provider, None), other.describe());
+    (lane.provider, lane.model) == (info.provider, info.model)
 }

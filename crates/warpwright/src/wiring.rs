@@ -10,7 +10,7 @@ use device::toolchain::{self, Toolchain};
 use fleet::FolderEvaluator;
 use fleet::archive::Conditions;
 use judge::{Evaluator, GpuConfig, Judge, JudgeConfig, JudgePolicy, RunSeed};
-use llm::{Llm, Model, ModelInfo, ReplayModel};
+use llm::{Model, ReplayModel};
 use pipeline::device_facts::DeviceFacts;
 use pipeline::limits::{PLAN_BYTES_MAX, REPLY_BYTES_MAX, SOURCE_BYTES_MAX};
 use pipeline::next_step::SearchLimits;
@@ -223,32 +223,8 @@ pub(crate) fn judge_for(
 /// The models of a run, which the ledger can tell apart.
 pub(crate) fn models(settings: &RunSettings) -> anyhow::Result<Vec<Model>> {
     let models = settings.models.iter().map(model).collect::<anyhow::Result<Vec<_>>>()?;
-    refuse_equal(&settings.models, &models)?;
+    providers::refuse_equal(&settings.models, &models)?;
     Ok(models)
-}
-
-/// Calls are kept under provider and model, in each lane of both: what came of two that are equal
-/// there could not be told apart, and after a restart one would wait for the other's answers.
-fn refuse_equal(settings: &[ModelSetting], models: &[Model]) -> anyhow::Result<()> {
-    for (at, one) in models.iter().enumerate() {
-        let before = models.iter().position(|other| meets(one, other) || meets(other, one));
-        let Some(before) = before.filter(|before| *before < at) else { continue };
-        let ModelInfo { provider, model, .. } = one.describe();
-        return Err(bad_input(format!(
-            "the models `{}` and `{}` are both `{model}` of `{provider}`: usage and outcomes are \
-             kept by these names and could not be told apart; leave one of them out, or let them \
-             answer under different names of the model",
-            settings[before].describe(),
-            settings[at].describe()
-        )));
-    }
-    Ok(())
-}
-
-/// True where a call of `other` may as well be one of `one`.
-fn meets(one: &Model, other: &Model) -> bool {
-    let (lane, info) = (one.describe_after(&other.describe().provider, None), other.describe());
-    (lane.provider, lane.model) == (info.provider, info.model)
 }
 
 /// One model, ready to be asked.

@@ -6,7 +6,7 @@ use pipeline::next_step::Ask;
 use pipeline::verdict::{Kind, Reason, Verdict};
 use sqlx::SqliteConnection;
 
-use super::{of_name, to_u32};
+use super::{of_name, outline, to_u32, total};
 use crate::error::StoreError;
 use crate::open::Work;
 use crate::{AttemptId, Result, RunId};
@@ -233,12 +233,12 @@ pub(crate) async fn set_candidate(
     Ok(())
 }
 
-/// Closes an attempt with its verdict.
-pub(crate) async fn close(work: &mut Work, id: &AttemptId, verdict: &Verdict) -> Result<()> {
+/// Closes an attempt with its verdict, and counts it among what is kept of closed ones.
+pub(crate) async fn close(work: &mut Work, attempt: &Bare, verdict: &Verdict) -> Result<()> {
     let query = "UPDATE attempt SET state = $2, kind = $3, reason = $4, detail = $5,
                  updated_us = $6 WHERE id = $1";
     sqlx::query(query)
-        .bind(id.as_str())
+        .bind(attempt.id.as_str())
         .bind(State::Closed.name())
         .bind(verdict.kind.name())
         .bind(verdict.reason.map(Reason::code))
@@ -246,5 +246,6 @@ pub(crate) async fn close(work: &mut Work, id: &AttemptId, verdict: &Verdict) ->
         .bind(work.now_us)
         .execute(work.connection())
         .await?;
-    Ok(())
+    total::add(work, &attempt.run_id, &attempt.id).await?;
+    outline::fold(work, &attempt.run_id, &attempt.task_hash).await
 }

@@ -104,7 +104,7 @@ pub(crate) fn measured(index: u64) -> Measured {
     Measured {
         device: "NVIDIA H200".to_owned(),
         uuid: "GPU-01234567-89ab-cdef-0123-456789abcdef".to_owned(),
-        cold: spread.clone(),
+        cold: spread,
         warm: Some(spread),
         floor: Some(floor),
         event_pair_ns: 1.0,
@@ -166,7 +166,7 @@ pub(crate) async fn measure(during: Duration, figures: &mut Figures) -> anyhow::
     let each = |seconds: f64| seconds * 1e3 / f64::from(attempts);
     let used_ms = each(used.as_secs_f64());
     say!(
-        "  this process used {used_ms:.1} ms of processor time an attempt; a build takes {build_ms:.1}"
+        "  of processors this process used {used_ms:.1} ms an attempt; a build takes {build_ms:.1}"
     );
     say!(
         "  from a reply to its verdict {:.1} ms an attempt more than the jobs",

@@ -140,7 +140,7 @@ impl Filler {
     async fn attempt(&self, world: &World, index: u32) -> anyhow::Result<()> {
         let (store, tasks) = (&world.store, u32::try_from(world.tasks.len())?);
         let (seq, task) = (index / tasks + 1, &world.tasks[(index % tasks) as usize]);
-        let is_correct = index / tasks % CORRECT_ONE_IN == 0;
+        let is_correct = (index / tasks).is_multiple_of(CORRECT_ONE_IN);
         let holds = if is_correct { Holds::Kernel } else { Holds::Words };
         let ask = Ask { seq, mode: Mode::First, parent: None, subset_notice: false };
         let text = text(&format!("filled {index}"), holds);

@@ -25,7 +25,10 @@ const MEMORY_MAX_MB: f64 = 500.0;
 /// A line on standard output.
 macro_rules! say {
     ($($words:tt)*) => {
-        std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{}\n", format_args!($($words)*)))?
+        {
+            let line = format!($($words)*);
+            std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{line}\n"))?
+        }
     };
 }
 pub(crate) use say;
