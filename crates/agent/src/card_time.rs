@@ -11,7 +11,7 @@ use judge::{JobStage, JudgeError, Judgement};
 use llm::Llm;
 use pipeline::budget::Budget;
 use pipeline::card_time::{
-    CardAdmission, Where, admission, bound_us, overrun_us, search_cap_us, used_us,
+    CardAdmission, Shares, Where, admission, bound_us, overrun_us, search_cap_us, used_us,
 };
 use pipeline::next_step::StopReason;
 use pipeline::report::Stage;
@@ -30,11 +30,68 @@ pub struct Cards {
     at: Option<Where>,
     /// Kernels that are measured after the search, for which a part of the limit is kept.
     kept_for: usize,
+    /// Who shares the cards now.
+    shared: Arc<Shared>,
     /// When each began, and what is reserved for it.
     open: Mutex<HashMap<CardHold, (Instant, u64)>>,
     /// Held from the look at what is booked until the next reservation is stored.
     turn: tokio::sync::Mutex<()>,
     freed: Notify,
+}
+
+/// The shares of those that hold, or wait for, a card of this machine.
+#[derive(Debug)]
+struct Shared {
+    from: Instant,
+    shares: Mutex<Shares>,
+}
+
+impl Shared {
+    fn of_cards(cards: usize) -> Arc<Self> {
+        Arc::new(Self { from: Instant::now(), shares: Mutex::new(Shares::of_cards(cards)) })
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { from: Instant::now(), shares: Mutex::new(Shares::of_cards(1)) }
+    }
+}
+
+/// A place among them, until it is dropped.
+#[derive(Debug)]
+struct Share {
+    shared: Arc<Shared>,
+    /// When it began, and the mark of that time.
+    open: Option<(u64, u64)>,
+}
+
+impl Share {
+    fn begin(shared: &Arc<Shared>) -> Self {
+        let mut shares = shared.shares();
+        let now_us = elapsed_us(shared.from);
+        let open = Some((now_us, shares.begin(now_us)));
+        drop(shares);
+        Self { shared: Arc::clone(shared), open }
+    }
+
+    /// Gives the place up: how long it was held, and what of that was its share.
+    fn end(&mut self) -> (u64, u64) {
+        let Some((began_us, mark_us)) = self.open.take() else { return (0, 0) };
+        let mut shares = self.shared.shares();
+        let now_us = elapsed_us(self.shared.from);
+        (now_us.saturating_sub(began_us), shares.end(now_us, mark_us))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 /// An evaluation that may begin.
@@ -43,14 +100,14 @@ pub(crate) struct Held {
     hold: CardHold,
     stage: Stage,
     at: Where,
-    began: Instant,
+    share: Share,
 }
 
 impl Cards {
-    /// Cards that are held here or elsewhere, or none.
+    /// So many cards that are held here or elsewhere, or none.
     #[must_use]
-    pub fn new(at: Option<Where>) -> Self {
-        Self { at, ..Self::default() }
+    pub fn new(at: Option<Where>, cards: usize) -> Self {
+        Self { at, shared: Shared::of_cards(cards), ..Self::default() }
     }
 
     /// Keeps as much from the search as it takes to measure so many kernels at its end.
@@ -125,7 +182,8 @@ impl<L: Llm + Sync> Engine<L> {
                     let hold = self.store.reserve_card(&attempt.id, stage, reserved_us).await?;
                     let began = Instant::now();
                     self.cards.note(&hold, began, reserved_us);
-                    return Ok(Some(Held { hold, stage, at, began }));
+                    let share = Share::begin(&self.cards.shared);
+                    return Ok(Some(Held { hold, stage, at, share }));
                 }
                 CardAdmission::Wait => {}
                 CardAdmission::Spent => {
@@ -148,9 +206,9 @@ impl<L: Llm + Sync> Engine<L> {
         held: Option<Held>,
         judged: &Result<Judgement, AgentError>,
     ) -> Result<(), AgentError> {
-        let Some(Held { hold, stage, at, began }) = held else { return Ok(()) };
+        let Some(Held { hold, stage, at, mut share }) = held else { return Ok(()) };
         let report = judged.as_ref().ok().map(|judgement| &judgement.report);
-        let used_us = used_us(at, stage, report, elapsed_us(began));
+        let used_us = used_us(at, stage, report, share.end());
         let released = self.store.release_card(&hold, used_us).await;
         self.cards.forget(&hold);
         Ok(released?)

@@ -68,11 +68,60 @@ pub enum Where {
     Elsewhere,
 }
 
-/// What an evaluation took of a card at most, where `wall_us` passed until it ended: here all of
-/// that but the wait for a card that its report tells; elsewhere, where it may have waited for
-/// hours, the parts of its report, or its reservation where there is none.
+/// Evaluations that share the cards of a machine: while there are more of them than cards, the time
+/// is divided among them, so that together they are never booked more than all cards were there,
+/// and never less than what was held.
+#[derive(Clone, Debug)]
+pub struct Shares {
+    cards: u64,
+    holders: u64,
+    now_us: u64,
+    each_us: u64,
+}
+
+impl Shares {
+    /// Nobody yet, on so many cards.
+    #[must_use]
+    pub fn of_cards(cards: usize) -> Self {
+        let cards = u64::try_from(cards).unwrap_or(u64::MAX).max(1);
+        Self { cards, holders: 0, now_us: 0, each_us: 0 }
+    }
+
+    /// One more; what it got is what [`Self::end`] says more than this.
+    pub fn begin(&mut self, now_us: u64) -> u64 {
+        self.advance(now_us);
+        self.holders += 1;
+        self.each_us
+    }
+
+    /// One less, which began at a mark: its share of the time since.
+    pub fn end(&mut self, now_us: u64, mark_us: u64) -> u64 {
+        self.advance(now_us);
+        self.holders = self.holders.saturating_sub(1);
+        self.each_us.saturating_sub(mark_us)
+    }
+
+    fn advance(&mut self, now_us: u64) {
+        let passed_us = now_us.saturating_sub(self.now_us);
+        self.now_us = self.now_us.max(now_us);
+        if self.holders > 0 {
+            let shared_us = passed_us.saturating_mul(self.cards.min(self.holders));
+            self.each_us = self.each_us.saturating_add(shared_us.div_ceil(self.holders));
+        }
+    }
+}
+
+/// What an evaluation took of a card at most, where `wall_us` passed until it ended and
+/// `shared_us` of that were its share: here its share, and where it shared nothing all but the wait
+/// for a card that its report tells; elsewhere, where it may have waited for hours, the parts of its
+/// report, or its reservation where there is none.
 #[must_use]
-pub fn used_us(at: Where, stage: Stage, report: Option<&Report>, wall_us: u64) -> u64 {
+pub fn used_us(
+    at: Where,
+    stage: Stage,
+    report: Option<&Report>,
+    (wall_us, shared_us): (u64, u64),
+) -> u64 {
     let gpu = report.and_then(|report| report.gpu.as_ref());
     let took = |names: &[&str]| {
         let parts = gpu.into_iter().flat_map(|gpu| &gpu.cost);
@@ -82,6 +131,7 @@ pub fn used_us(at: Where, stage: Stage, report: Option<&Report>, wall_us: u64) -
     match (at, stage, report, gpu) {
         // It was turned away before anything ran.
         (_, Stage::Search, Some(_), None) => 0,
+        (Where::Here, _, _, _) if shared_us < wall_us => shared_us,
         (Where::Here, _, _, _) => wall_us.saturating_sub(took(&[WAITING])),
         (Where::Elsewhere, _, _, Some(_)) => took(&HOLDING),
         (Where::Elsewhere, _, _, None) => wall_us.min(bound_us(stage)),
@@ -100,7 +150,9 @@ pub fn search_cap_us(cap_us: u64, tasks: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{CardAdmission, Where, admission, bound_us, overrun_us, search_cap_us, used_us};
+    use super::{
+        CardAdmission, Shares, Where, admission, bound_us, overrun_us, search_cap_us, used_us,
+    };
     use crate::limits::{CARD_GRACE_US, SEARCH_CARD_US};
     use crate::next_step::fixtures::history;
     use crate::report::{GpuRecord, PartCost, Report, Stage};
@@ -171,12 +223,34 @@ mod tests {
             (Here, Stage::Promote, Some(&never_ran), wall),
             (Elsewhere, Stage::Promote, Some(&never_ran), wall),
         ] {
-            assert_eq!(used_us(at, stage, report, wall), found, "{at:?} {stage:?}");
+            assert_eq!(used_us(at, stage, report, (wall, wall)), found, "{at:?} {stage:?}");
         }
         // A queue on another machine is no card time.
         let hours = 7_200_000_000;
         let stage = Stage::Promote;
-        assert_eq!(used_us(Elsewhere, stage, Some(&never_ran), hours), bound_us(stage));
+        let used = used_us(Elsewhere, stage, Some(&never_ran), (hours, hours));
+        assert_eq!(used, bound_us(stage));
+        // Beside others it waited for a part that its share tells better.
+        assert_eq!(used_us(Here, Stage::Search, Some(&ran), (wall, 7)), 7);
+    }
+
+    #[test]
+    fn shares_are_the_whole_time_of_the_cards_that_are_held() {
+        // One alone for 10, three for 30, one alone for 5 more.
+        let mut one_card = Shares::of_cards(1);
+        let first = one_card.begin(100);
+        let others = [one_card.begin(110), one_card.begin(110)];
+        let ended = others.map(|mark| one_card.end(140, mark));
+        assert_eq!((ended, one_card.end(145, first)), ([10, 10], 25));
+        // As many cards as there are evaluations: each has its own.
+        let mut two_cards = Shares::of_cards(2);
+        let marks = [two_cards.begin(0), two_cards.begin(5)];
+        assert_eq!((two_cards.end(20, marks[0]), two_cards.end(20, marks[1])), (20, 15));
+        // What is rounded is rounded up, and time never goes back.
+        let mut odd = Shares::of_cards(1);
+        let marks = [0, 0, 0].map(|now| odd.begin(now));
+        assert_eq!(marks.map(|mark| odd.end(10, mark)), [4, 4, 4]);
+        assert_eq!(odd.begin(3), 4);
     }
 
     #[test]

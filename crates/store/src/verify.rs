@@ -395,8 +395,5 @@ async fn changed_state(
 
 /// A pilot of the run's tasks, kept for later acceptances, that no acceptance made.
 async fn stray_pilot(connection: &mut SqliteConnection, id: &RunId) -> Result<Option<String>> {
-    match baseline::stray(connection, id).await {
-        Ok(found) => Ok(found),
-        Err(error) => damage(error).map(Some),
-    }
+    baseline::stray(connection, id).await.or_else(|error| damage(error).map(Some))
 }

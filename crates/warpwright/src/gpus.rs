@@ -112,7 +112,8 @@ pub(crate) fn cards(settings: &RunSettings, judge: &Judge) -> agent::Cards {
         EvaluatorSetting::Local => Where::Here,
         EvaluatorSetting::Folder(_) => Where::Elsewhere,
     };
-    agent::Cards::new((!judge.config().device.simulated).then_some(at))
+    let cards = judge.config().gpus.as_ref().map_or(1, |gpus| gpus.sheets.len());
+    agent::Cards::new((!judge.config().device.simulated).then_some(at), cards)
 }
 
 /// The cards that a setting means; `None` for the simulator.

@@ -35,7 +35,7 @@ async fn an_evaluation_waits_for_what_others_give_back_and_stops_where_nobody_wi
     let (one, other) = (attempt(&world, &store, 1).await, attempt(&world, &store, 2).await);
     let mut engine = world.engine(store.clone(), world.model(true));
     let bound = bound_us(Stage::Search);
-    engine.cards = Cards::new(Some(Where::Here));
+    engine.cards = Cards::new(Some(Where::Here), 1);
     engine.budget = Budget { gpu_us_max: Some(bound + bound / 2), ..engine.budget };
     let held = engine.hold_card(&one, Stage::Search).await.unwrap();
     assert_eq!(store.card_time(&world.run).await.unwrap().total_us(), bound);
@@ -63,7 +63,7 @@ async fn no_question_is_asked_whose_kernel_could_not_be_judged() {
         let world = World::new().await;
         let capped = || async {
             let mut engine = world.engine(world.store().await, world.model(true));
-            engine.cards = Cards::new(at);
+            engine.cards = Cards::new(at, 1);
             engine.budget = Budget { gpu_us_max: Some(179_000_000), ..engine.budget };
             Arc::new(engine).run(&world.run).await.unwrap()
         };
@@ -85,7 +85,7 @@ async fn what_measures_the_best_kernels_is_kept_from_the_search() {
     for (kept_for, end) in [(0, DONE), (1, SPENT)] {
         let world = World::new().await;
         let mut engine = world.engine(world.store().await, world.model(true));
-        engine.cards = Cards::new(Some(Where::Here));
+        engine.cards = Cards::new(Some(Where::Here), 1);
         engine.cards.keep_for(kept_for);
         engine.budget = Budget { gpu_us_max: Some(300_000_000), ..engine.budget };
         assert_eq!(Arc::new(engine).run(&world.run).await.unwrap(), end, "{kept_for}");
@@ -99,7 +99,7 @@ async fn what_overruns_its_reservation_is_given_up_before_the_limit_is_crossed()
         let store = world.store().await;
         let row = attempt(&world, &store, 1).await;
         let mut engine = world.engine(store.clone(), world.model(true));
-        engine.cards = Cards::new(Some(Where::Here));
+        engine.cards = Cards::new(Some(Where::Here), 1);
         engine.budget = Budget { gpu_us_max: Some(cap_us), ..engine.budget };
         // It may take a second, and to end it takes longer than that.
         let hold = store.reserve_card(&row.id, Stage::Search, 1_000_000).await.unwrap();

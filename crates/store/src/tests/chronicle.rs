@@ -5,12 +5,14 @@ use pipeline::baseline::BaselineId;
 use pipeline::digest::Digest;
 use pipeline::lanes::Span;
 use pipeline::next_step::SearchEnd;
+use pipeline::report::Stage;
 use pipeline::timing::Spread;
+use pipeline::verdict::{Reason, Verdict};
 
 use super::fixtures::{
-    Ledger, RESERVED, SETTINGS, TARGET, advance, ask, files, open, start_run, task_hash,
+    Ledger, RESERVED, SETTINGS, TARGET, advance, ask, files, open, report, start_run, task_hash,
 };
-use crate::{CallFailure, CallState, Clock, NewTask, Store, SurveyKey};
+use crate::{CallFailure, CallState, Clock, NewJudgement, NewTask, Store, SurveyKey};
 
 #[tokio::test]
 async fn spans_begin_where_the_last_beginning_is() {
@@ -48,6 +50,25 @@ async fn spans_begin_where_the_last_beginning_is() {
     assert_eq!((judged.seq, &judged.task), (1, &task_hash()));
     assert_eq!(judged.span.length_us(), 1_000, "from the reopening, not from the build");
     assert!(found.accepted.is_empty());
+}
+
+#[tokio::test]
+async fn a_promotion_is_told_from_the_search_before_it() {
+    let ledger = Ledger::new().await;
+    let attempt = ledger.bring(1, State::Judged).await;
+    let verdict = Verdict::failed(Reason::Shape, "at a hidden shape");
+    let new = NewJudgement {
+        stage: Stage::Promote,
+        eval_key: None,
+        verdict: &verdict,
+        report: Some(&report(1.0)),
+        from_cache: false,
+        danger: None,
+    };
+    ledger.store.record_promotion(&attempt, &new).await.unwrap();
+    let judged = ledger.store.chronicle(&ledger.run).await.unwrap().judged;
+    let found: Vec<_> = judged.iter().map(|it| (it.seq, it.promotes)).collect();
+    assert_eq!(found, [(1, false), (1, true)]);
 }
 
 #[tokio::test]

@@ -45,24 +45,16 @@ pub(crate) struct Lane {
 /// What is known of a judgement's place: the report, for its device and what its parts took.
 pub(crate) type ReportOf<'a> = &'a dyn Fn(&store::Judged) -> Option<&'a Report>;
 
-/// Draws what a run did; `None` where nothing began and ended.
-pub(crate) fn timeline(
-    chronicle: &Chronicle,
-    report_of: ReportOf<'_>,
-    run: Span,
-) -> Option<Timeline> {
-    let mut lanes: BTreeMap<(u8, String), (&'static str, Vec<Span>)> = BTreeMap::new();
-    let mut add = |order: u8, name: String, what: &'static str, span: Span| {
-        lanes.entry((order, name)).or_insert_with(|| (what, Vec::new())).1.push(span);
-    };
-    for call in &chronicle.calls {
-        if let Some(span) = call.span() {
-            let name = format!("model {} {}", call.provider, call.model);
-            add(0, name, "calls under way, from sent to answered or failed", span);
-        }
+/// The spans of each lane, by its place, its name and what a column's height is.
+#[derive(Default)]
+struct Lanes(BTreeMap<(u8, String), (&'static str, Vec<Span>)>);
+
+impl Lanes {
+    fn add(&mut self, order: u8, name: String, what: &'static str, span: Span) {
+        self.0.entry((order, name)).or_insert_with(|| (what, Vec::new())).1.push(span);
     }
-    for judged in &chronicle.judged {
-        let report = report_of(judged);
+
+    fn add_judged(&mut self, judged: &store::Judged, report: Option<&Report>) {
         let place = report.map_or("a device", |report| match &report.gpu {
             Some(gpu) => gpu.uuid.as_str(),
             None => report.device.as_str(),
@@ -70,26 +62,44 @@ pub(crate) fn timeline(
         if judged.promotes {
             let what = "kernels held against the best, from the search's verdict to the stored \
                         one, waits included";
-            add(2, format!("promoting on {place}"), what, judged.span);
-            continue;
+            return self.add(2, format!("promoting on {place}"), what, judged.span);
         }
         let what = "evaluations in hand, from the stored build to the stored verdict, waits \
                     included";
-        add(1, format!("judging on {place}"), what, judged.span);
+        self.add(1, format!("judging on {place}"), what, judged.span);
         if let (Some(gpu), Some(span)) = (
             report.and_then(|report| report.gpu.as_ref()),
             report.and_then(|report| on_card(report, judged.span)),
         ) {
             let what = "share of the time in which an evaluation of the search held the card, by \
                         its report";
-            add(3, format!("card {}", gpu.uuid), what, span);
+            self.add(3, format!("card {}", gpu.uuid), what, span);
         }
+    }
+}
+
+/// Draws what a run did; `None` where nothing began and ended.
+pub(crate) fn timeline(
+    chronicle: &Chronicle,
+    report_of: ReportOf<'_>,
+    run: Span,
+) -> Option<Timeline> {
+    let mut lanes = Lanes::default();
+    for call in &chronicle.calls {
+        if let Some(span) = call.span() {
+            let name = format!("model {} {}", call.provider, call.model);
+            lanes.add(0, name, "calls under way, from sent to answered or failed", span);
+        }
+    }
+    for judged in &chronicle.judged {
+        lanes.add_judged(judged, report_of(judged));
     }
     for accepted in &chronicle.accepted {
         let what = "steps of acceptances, each from the one before; a pause between two calls of \
                     `accept` counts as a step";
-        add(4, format!("acceptances on {}", accepted.card), what, accepted.span);
+        lanes.add(4, format!("acceptances on {}", accepted.card), what, accepted.span);
     }
+    let Lanes(lanes) = lanes;
     let all = lanes.values().flat_map(|(_, spans)| spans.iter().copied());
     let around = Span::around(all)?;
     let window = Span::around([around, run]).unwrap_or(around);
