@@ -113,8 +113,8 @@ impl Shares {
 
 /// What an evaluation took of a card at most, where `wall_us` passed until it ended and
 /// `shared_us` of that were its share: here its share, and where it shared nothing all but the wait
-/// for a card that its report tells; elsewhere, where it may have waited for hours, the parts of its
-/// report, or its reservation where there is none.
+/// for a card that its report tells; elsewhere, where it may have waited for hours, the parts of
+/// its report, or its reservation where there is none.
 #[must_use]
 pub fn used_us(
     at: Where,
