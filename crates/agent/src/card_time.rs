@@ -32,6 +32,12 @@ pub struct Cards {
     kept_for: usize,
     /// Who shares the cards now.
     shared: Arc<Shared>,
+    pub(crate) desk: Arc<Desk>,
+}
+
+/// Where all that reserve time on cards for a run go: its search, and looks at its best kernels.
+#[derive(Debug, Default)]
+pub struct Desk {
     /// When each began, and what is reserved for it.
     open: Mutex<HashMap<CardHold, (Instant, u64)>>,
     /// Held from the look at what is booked until the next reservation is stored.
@@ -123,17 +129,28 @@ impl Cards {
             kernels => search_cap_us(cap_us, kernels),
         })
     }
+}
 
-    pub(crate) fn note(&self, hold: &CardHold, began: Instant, reserved_us: u64) {
+impl Desk {
+    /// Waits for the turn to look at what is booked and to store a reservation.
+    pub async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// A reservation is stored.
+    pub fn note(&self, hold: &CardHold, began: Instant, reserved_us: u64) {
         self.open().insert(hold.clone(), (began, reserved_us));
     }
 
-    fn forget(&self, hold: &CardHold) {
+    /// What it took is booked.
+    pub fn forget(&self, hold: &CardHold) {
         self.open().remove(hold);
         self.freed.notify_waiters();
     }
 
-    fn holding(&self) -> usize {
+    /// How many hold something that they may give back.
+    #[must_use]
+    pub fn holding(&self) -> usize {
         self.open().len()
     }
 
@@ -175,13 +192,13 @@ impl<L: Llm + Sync> Engine<L> {
         let Some(at) = self.cards.at else { return Ok(None) };
         let reserved_us = bound_us(stage);
         loop {
-            let freed = self.cards.freed.notified();
-            let turn = self.cards.turn.lock().await;
+            let freed = self.cards.desk.freed.notified();
+            let turn = self.cards.desk.turn().await;
             match self.card_admission(&attempt.run_id, reserved_us).await? {
                 CardAdmission::Fits => {
                     let hold = self.store.reserve_card(&attempt.id, stage, reserved_us).await?;
                     let began = Instant::now();
-                    self.cards.note(&hold, began, reserved_us);
+                    self.cards.desk.note(&hold, began, reserved_us);
                     let share = Share::begin(&self.cards.shared);
                     return Ok(Some(Held { hold, stage, at, share }));
                 }
@@ -210,7 +227,7 @@ impl<L: Llm + Sync> Engine<L> {
         let report = judged.as_ref().ok().map(|judgement| &judgement.report);
         let used_us = used_us(at, stage, report, share.end());
         let released = self.store.release_card(&hold, used_us).await;
-        self.cards.forget(&hold);
+        self.cards.desk.forget(&hold);
         Ok(released?)
     }
 
@@ -224,7 +241,7 @@ impl<L: Llm + Sync> Engine<L> {
             return Ok(CardAdmission::Fits);
         };
         let booked_us = self.store.card_time(run).await?.total_us();
-        Ok(admission(Some(cap_us), booked_us, wanted_us, self.cards.holding()))
+        Ok(admission(Some(cap_us), booked_us, wanted_us, self.cards.desk.holding()))
     }
 
     /// Why no question is asked now: no kernel could be judged beside those of the `in_hand`
@@ -239,13 +256,15 @@ impl<L: Llm + Sync> Engine<L> {
             return Ok(None);
         };
         let booked_us = self.store.card_time(run).await?.total_us();
-        let to_come = in_hand.saturating_sub(self.cards.holding()).saturating_add(1);
+        let to_come = in_hand.saturating_sub(self.cards.desk.holding()).saturating_add(1);
         // One of them at least can be promoted, too.
         let searches_us = bound_us(Stage::Search).saturating_mul(to_come as u64);
         let wanted_us = searches_us.saturating_add(bound_us(Stage::Promote));
-        Ok(match admission(Some(cap_us), booked_us, wanted_us, in_hand) {
+        let others = in_hand.max(self.cards.desk.holding());
+        Ok(match admission(Some(cap_us), booked_us, wanted_us, others) {
             CardAdmission::Fits => None,
-            CardAdmission::Wait => Some(Opening::Wait { until_ms: None }),
+            // What gives back may be a look, whose end wakes nobody here.
+            CardAdmission::Wait => Some(self.next_look()),
             CardAdmission::Spent => {
                 Some(Opening::Stop(RunEnd::Finished(StopReason::GpuSecondsSpent)))
             }
@@ -264,7 +283,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             }
             loop {
                 tokio::time::sleep(Duration::from_millis(CARD_POLL_MS)).await;
-                let over_us = engine.cards.overrun_us();
+                let over_us = engine.cards.desk.overrun_us();
                 if over_us == 0 {
                     continue;
                 }

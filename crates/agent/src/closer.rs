@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use pipeline::closing::{Best, Costs, Work};
+use store::{AttemptId, RunId};
 use tokio::sync::Notify;
 
+use crate::card_time::Desk;
 use crate::interrupt::Interrupt;
 
 /// Something that is under way at a [`Closer`].
@@ -49,10 +51,15 @@ pub struct Pace {
 }
 
 /// A run's GPU-seconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CardPace {
-    /// How many it has in all, in microseconds.
+    /// How many a look may find used with it, in microseconds.
     pub cap_us: Option<u64>,
+    /// Where they are reserved.
+    pub desk: Arc<Desk>,
+    /// The attempt of the run that they are booked on: an acceptance that is gone on with may have
+    /// been begun by another run.
+    pub books_on: Option<(RunId, AttemptId)>,
 }
 
 /// How a look ended.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use llm::Llm;
+use pipeline::card_time::search_cap_us;
 use pipeline::closing::{Best, Frame, Look, Operator as Known, Work, next, plan};
 use pipeline::next_step::StopReason;
 use pipeline::notice::Notice;
@@ -77,7 +78,8 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             let turn = self.begin_looks(&mut looks, &told).await;
             let nothing = interrupt.was_requested() || (is_over && turn == Turn::Nothing);
             if looks.jobs.is_empty() && nothing {
-                return Ok(interrupt.was_requested() && !looks.is_cut);
+                let by_a_person = !looks.is_cut && !interrupt.are_cards_spent();
+                return Ok(interrupt.was_requested() && by_a_person);
             }
             tokio::select! {
                 Some(ended) = looks.jobs.join_next() => {
@@ -216,7 +218,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
                 return Turn::Later;
             }
             let Some(seq) = looks.bests[work.place()] else { return Turn::Nothing };
-            let cap_us = told.budget(self.budget).gpu_us_max;
+            let cap_us = cap_of(work, told.budget(self.budget).gpu_us_max, &operators);
             self.begin_look(looks, &frame, cap_us, (work, seq, work.cost_ms(&operators)));
         }
     }
@@ -235,7 +237,11 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         let pace = Pace {
             interrupt: self.claims.interrupt.clone(),
             deadline: left.and_then(|left| Instant::now().checked_add(left)),
-            card_time: Some(CardPace { cap_us }),
+            card_time: Some(CardPace {
+                cap_us,
+                desk: Arc::clone(&self.cards.desk),
+                books_on: None,
+            }),
         };
         let ends_us = frame.now_us.saturating_add(cost_ms.saturating_mul(1_000));
         looks.in_hand.insert(work.place(), InHand { work, seq, ends_us });
@@ -261,6 +267,16 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         {
             self.notice(&Notice::FirstClaim { task: task.clone(), claim, says });
         }
+    }
+}
+
+/// What a look may find used of a run's GPU-seconds: a claim leaves what it takes to measure each
+/// best kernel.
+fn cap_of(work: Work, cap_us: Option<u64>, operators: &[Known]) -> Option<u64> {
+    let due = operators.iter().filter(|operator| operator.may_need_measurement()).count();
+    match work {
+        Work::Accept(_) if due > 0 => cap_us.map(|cap_us| search_cap_us(cap_us, due)),
+        Work::Accept(_) | Work::Measure(_) => cap_us,
     }
 }
 

@@ -226,6 +226,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         let stopped = self.end_looks(&mut closing, &searched).await;
         let end = match (searched, stopped) {
             (Err(error), _) | (Ok(_), Err(error)) => return Err(self.failed(run, error).await),
+            (Ok(end @ RunEnd::Finished(StopReason::TasksStopped)), Ok(true)) => end,
             (Ok(_), Ok(true)) => RunEnd::Interrupted,
             (Ok(end), Ok(false)) => end,
         };

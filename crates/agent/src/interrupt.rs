@@ -70,7 +70,7 @@ impl Interrupt {
     }
 
     /// Ends what is running or waited for because it would use more GPU-seconds than there are.
-    pub(crate) fn expire_cards(&self) {
+    pub fn expire_cards(&self) {
         self.note_cards_spent();
         self.requests.send_modify(|requests| *requests = requests.saturating_add(2));
         self.cancel.cancel();

@@ -35,7 +35,7 @@ mod shortage;
 mod tests;
 mod told;
 
-pub use card_time::Cards;
+pub use card_time::{Cards, Desk};
 pub use closer::{CardPace, Claims, Closer, Doing, Done, Looked, Pace};
 pub use engine::{Engine, INTERRUPTED, Known, Operator, Progress, Promotes, RunEnd};
 pub use error::AgentError;

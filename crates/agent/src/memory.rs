@@ -59,31 +59,38 @@ fn left(read: Read<'_>) -> Option<u64> {
     machine.into_iter().chain(of_groups).min()
 }
 
+/// Pages of files and of the kernel's lists, which give way where memory is wanted: their names in
+/// `memory.stat` of either form.
+const CAN_BE_HAD_BACK: [&str; 3] = ["inactive_file", "active_file", "slab_reclaimable"];
+const CAN_BE_HAD_BACK_OLDER: [&str; 2] = ["total_inactive_file", "total_active_file"];
+
 /// What the limits of a control group and of those around it leave, by its line in
 /// `/proc/self/cgroup`: `0::/a/b`, or `4:memory:/a/b` in the older form.
 fn left_to_group(read: Read<'_>, line: &str) -> Option<u64> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-    let (root, names) = match controllers {
-        "" => ("/sys/fs/cgroup", ["memory.max", "memory.current", "inactive_file"]),
+    let (root, names, idle): (_, _, &[&str]) = match controllers {
+        "" => ("/sys/fs/cgroup", ["memory.max", "memory.current"], &CAN_BE_HAD_BACK),
         _ if controllers.split(',').any(|it| it == "memory") => (
             "/sys/fs/cgroup/memory",
-            ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"],
+            ["memory.limit_in_bytes", "memory.usage_in_bytes"],
+            &CAN_BE_HAD_BACK_OLDER,
         ),
         _ => return None,
     };
     let folder = PathBuf::from(root).join(path.trim_start_matches('/'));
     let around = folder.ancestors().take_while(|it| it.starts_with(root));
-    around.filter_map(|folder| left_in(read, folder, names)).min()
+    around.filter_map(|folder| left_in(read, folder, names, idle)).min()
 }
 
-/// What one group's limit leaves; pages of files that nobody uses can be had back.
-fn left_in(read: Read<'_>, folder: &Path, [limit, used, idle]: [&str; 3]) -> Option<u64> {
+/// What one group's limit leaves.
+fn left_in(read: Read<'_>, folder: &Path, [limit, used]: [&str; 2], idle: &[&str]) -> Option<u64> {
     let number = |name: &str| read(&folder.join(name))?.trim().parse::<u64>().ok();
     // `max` is no number: no limit.
     let (limit, used) = (number(limit)?, number(used)?);
-    let idle = read(&folder.join("memory.stat")).and_then(|text| field(&text, idle));
-    Some(limit.saturating_sub(used.saturating_sub(idle.unwrap_or(0))))
+    let stat = read(&folder.join("memory.stat")).unwrap_or_default();
+    let idle = idle.iter().filter_map(|name| field(&stat, name)).fold(0, u64::saturating_add);
+    Some(limit.saturating_sub(used.saturating_sub(idle)))
 }
 
 /// The number after a name at the beginning of a line.
@@ -101,6 +108,8 @@ mod tests {
 
     const MEMINFO: &str = "MemTotal: 100 kB\nMemFree: 5 kB\nMemAvailable:   40 kB\n";
 
+    const STAT: &str = "anon 5\nactive_file 50\ninactive_file 200\nslab_reclaimable 50\n";
+
     #[test]
     fn the_least_of_all_limits_is_left() {
         for (files, wanted) in [
@@ -117,7 +126,7 @@ mod tests {
                     ("/sys/fs/cgroup/a/b/memory.current", "7\n"),
                     ("/sys/fs/cgroup/a/memory.max", "1000\n"),
                     ("/sys/fs/cgroup/a/memory.current", "900\n"),
-                    ("/sys/fs/cgroup/a/memory.stat", "anon 5\nfile 600\ninactive_file 300\n"),
+                    ("/sys/fs/cgroup/a/memory.stat", STAT),
                 ],
                 Some(400),
             ),

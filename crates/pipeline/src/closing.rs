@@ -136,7 +136,8 @@ impl Best {
 
 impl Operator {
     /// True where its best kernel is not measured, or one may still come that is not.
-    fn may_need_measurement(&self) -> bool {
+    #[must_use]
+    pub fn may_need_measurement(&self) -> bool {
         self.searching || self.best.is_some_and(|best| best.measurement == Look::Due)
     }
 }

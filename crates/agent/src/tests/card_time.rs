@@ -103,7 +103,7 @@ async fn what_overruns_its_reservation_is_given_up_before_the_limit_is_crossed()
         engine.budget = Budget { gpu_us_max: Some(cap_us), ..engine.budget };
         // It may take a second, and to end it takes longer than that.
         let hold = store.reserve_card(&row.id, Stage::Search, 1_000_000).await.unwrap();
-        engine.cards.note(&hold, std::time::Instant::now(), 1_000_000);
+        engine.cards.desk.note(&hold, std::time::Instant::now(), 1_000_000);
         let engine = Arc::new(engine);
         let mut watch = engine.watch_cards(&world.run);
         let wait = Duration::from_millis(if ends { 60_000 } else { 700 });

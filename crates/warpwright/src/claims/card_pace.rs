@@ -2,9 +2,10 @@
 //!
 //! The rules are in `pipeline::card_time`; the search's side is in `agent`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent::{CardPace, Interrupt, Pace};
+use agent::{CardPace, Desk, Interrupt, Pace};
 use pipeline::card_time::{CardAdmission, admission, bound_us};
 use pipeline::limits::CARD_GRACE_US;
 use pipeline::report::Stage;
@@ -33,6 +34,7 @@ pub(crate) async fn on_card<T>(
 /// Time on a card that a step holds.
 struct Held {
     hold: CardHold,
+    desk: Arc<Desk>,
     began: Instant,
     alarm: Option<JoinHandle<()>>,
 }
@@ -44,17 +46,25 @@ async fn hold_card(
     store: &Store,
     row: &AcceptanceRow,
 ) -> anyhow::Result<Option<Option<Held>>> {
-    let Some(CardPace { cap_us }) = pace.card_time else { return Ok(Some(None)) };
+    let Some(CardPace { cap_us, desk, books_on }) = &pace.card_time else { return Ok(Some(None)) };
+    let (run, attempt) = match books_on {
+        Some((run, attempt)) => (run, attempt),
+        None => (&row.run_id, &row.attempt_id),
+    };
     let wanted_us = bound_us(Stage::Accept);
-    let booked_us = store.card_time(&row.run_id).await?.total_us();
-    match admission(cap_us, booked_us, wanted_us, 0) {
+    let turn = desk.turn().await;
+    let booked_us = store.card_time(run).await?.total_us();
+    match admission(*cap_us, booked_us, wanted_us, 0) {
         CardAdmission::Fits => {}
         CardAdmission::Wait | CardAdmission::Spent => return Ok(None),
     }
-    let hold = store.reserve_card(&row.attempt_id, Stage::Accept, wanted_us).await?;
+    let hold = store.reserve_card(attempt, Stage::Accept, wanted_us).await?;
+    let began = Instant::now();
+    desk.note(&hold, began, wanted_us);
+    drop(turn);
     let room_us = cap_us.map(|cap_us| cap_us.saturating_sub(booked_us));
     let alarm = room_us.map(|room_us| alarm(room_us, pace.interrupt.clone()));
-    Ok(Some(Some(Held { hold, began: Instant::now(), alarm })))
+    Ok(Some(Some(Held { hold, desk: Arc::clone(desk), began, alarm })))
 }
 
 /// Ends a step before it takes all that is left.
@@ -62,8 +72,7 @@ fn alarm(room_us: u64, interrupt: Interrupt) -> JoinHandle<()> {
     let wait = Duration::from_micros(room_us.saturating_sub(CARD_GRACE_US));
     tokio::spawn(async move {
         tokio::time::sleep(wait).await;
-        interrupt.request();
-        interrupt.request();
+        interrupt.expire_cards();
     })
 }
 
@@ -74,6 +83,8 @@ impl Held {
             alarm.abort();
         }
         let used_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Ok(store.release_card(&self.hold, used_us).await?)
+        let released = store.release_card(&self.hold, used_us).await;
+        self.desk.forget(&self.hold);
+        Ok(released?)
     }
 }

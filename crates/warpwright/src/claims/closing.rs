@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent::{Closer, Doing, Done, Looked, Pace};
+use agent::{CardPace, Closer, Doing, Done, Looked, Pace};
 use judge::{Judge, JudgeError};
 use pipeline::closing::costs::{Seen, active_ms};
 use pipeline::closing::{Best, Costs, Look, Work};
@@ -95,6 +95,9 @@ impl Cards {
     ) -> anyhow::Result<Done> {
         let task = &self.tasks[work.place()];
         let attempt = self.store.attempt_detail(&self.run, &task.hash, seq).await?.attempt;
+        let books_on = Some((self.run.clone(), attempt.id.clone()));
+        let card_time = pace.card_time.clone().map(|it| CardPace { books_on, ..it });
+        let pace = &Pace { card_time, ..pace.clone() };
         match work {
             Work::Measure(_) => self.measure(judge, &attempt, pace).await,
             Work::Accept(_) => {

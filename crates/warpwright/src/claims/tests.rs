@@ -1,5 +1,6 @@
 //! The loop of an acceptance over a real ledger, with a script in the judge's place.
 
+mod booking;
 mod looking;
 mod measuring;
 mod reproducing;

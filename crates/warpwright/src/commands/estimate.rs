@@ -88,8 +88,8 @@ async fn card_time(
     let whole_us = mean_us.saturating_mul(attempts);
     let (whole, mean) = (seconds(whole_us), seconds(mean_us));
     let words = format!(
-        "GPU-seconds: {whole}, {mean} an attempt (the mean of {of} in this ledger, promotions and \
-         measurements included)"
+        "GPU-seconds: {whole}, {mean} an attempt (the mean of {of} judged in this ledger, \
+         their promotions, measurements and claims included)"
     );
     Ok((words, Some(whole_us)))
 }

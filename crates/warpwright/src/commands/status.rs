@@ -233,7 +233,8 @@ fn unreachable(budget: &Budget, used: (Booking, CardTime), reason: &str) -> Opti
     }
     if reason == StopReason::GpuSecondsSpent.describe() {
         let left = seconds(budget.gpu_us_max?.saturating_sub(cards.total_us()));
-        return Some(format!("{left} GPU-seconds, too little for another kernel"));
+        let kept = "too little for another kernel beside what is kept for measuring the best";
+        return Some(format!("{left} GPU-seconds, {kept}"));
     }
     None
 }

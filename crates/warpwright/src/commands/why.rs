@@ -33,12 +33,18 @@ pub(crate) async fn show(store: &Store, run: &RunRow, outcome: Outcome) -> anyho
     let purses = purses_of(store, run, &settings, &told).await?;
     let steered = run.tasks.iter().zip(&targets).zip(&purses);
     let searches: Vec<_> = (settings.operators.iter().zip(&known).zip(steered))
-        .map(|((operator, known), ((task, target), purse))| Search {
-            weight: told.weight(&task.hash, operator.weight),
-            ended: (told.leave(&task.hash) == Leave::Stopped).then_some(SearchEnd::Stopped),
-            goal_ns: target.as_ref().and_then(Target::goal_ns),
-            purse: *purse,
-            ..search(&settings, operator, known)
+        .map(|((operator, known), ((task, target), purse))| {
+            let mut search = Search {
+                weight: told.weight(&task.hash, operator.weight),
+                ended: (told.leave(&task.hash) == Leave::Stopped).then_some(SearchEnd::Stopped),
+                goal_ns: target.as_ref().and_then(Target::goal_ns),
+                purse: *purse,
+                ..search(&settings, operator, known)
+            };
+            if told.leave(&task.hash) == Leave::Paused {
+                search.limits.attempts_max = 0;
+            }
+            search
         })
         .collect();
     let next = match next_turn(budget.attempts_max, &searches) {
@@ -56,9 +62,11 @@ pub(crate) async fn show(store: &Store, run: &RunRow, outcome: Outcome) -> anyho
         let task = &run.tasks[index].name;
         let is_next = Some(index) == next;
         let target = targets[index].as_ref();
-        terminal::line(&terminal::one_line(&line(task, &standing, is_next, target)));
+        let is_paused = told.leave(&run.tasks[index].hash) == Leave::Paused;
+        let phase = if is_paused { "paused".to_owned() } else { phase(&standing, is_next) };
+        terminal::line(&terminal::one_line(&line(task, &standing, &phase, target)));
         rows.push(serde_json::json!({
-            "task": task, "next": is_next, "standing": standing,
+            "task": task, "next": is_next, "paused": is_paused, "standing": standing,
             "goal_ns": target.and_then(Target::goal_ns),
         }));
     }
@@ -134,15 +142,18 @@ async fn purses_of(
     Ok(purses(told.budget(settings.budget).nusd_max, &wishes, &spent))
 }
 
-fn line(task: &str, standing: &Standing, is_next: bool, target: Option<&Target>) -> String {
-    let Standing { weight, headroom, attempts_per_improvement, expected_gain, .. } = standing;
+fn phase(standing: &Standing, is_next: bool) -> String {
     let phase = match standing.phase {
         Phase::Start => "gets its first attempts".to_owned(),
         Phase::Search => "by its gain".to_owned(),
         Phase::Full => "waits for what is under way".to_owned(),
         Phase::Ended(end) => format!("ended: {}", end.describe()),
     };
-    let phase = if is_next { format!("asks next, {phase}") } else { phase };
+    if is_next { format!("asks next, {phase}") } else { phase }
+}
+
+fn line(task: &str, standing: &Standing, phase: &str, target: Option<&Target>) -> String {
+    let Standing { weight, headroom, attempts_per_improvement, expected_gain, .. } = standing;
     let purse = standing.purse.map_or_else(String::new, |purse| {
         let Purse { allotted_nusd, spent_nusd } = purse;
         let used = if purse.is_used() { ", used up" } else { "" };

@@ -144,7 +144,7 @@ impl Seen {
         line: Option<usize>,
     ) -> LlmError {
         let (id, status) = (&self.id, &self.status);
-        let said = lines.outcomes.len() as u64;
+        let said = lines.outcomes.values().filter(|outcome| was_run(outcome)).count() as u64;
         let all_said = !lines.some_unread && self.run.is_some_and(|run| said >= run);
         match self.stage() {
             Stage::Completed | Stage::UnderWay => {
@@ -239,6 +239,13 @@ fn outcome(caller: &Caller, seen: &Seen, value: &Value, bytes: u64) -> Outcome {
         }
         status => Err(of_response(status, &body.to_string(), None, asked)),
     }
+}
+
+/// False for what a line says was not run, which is in no count of what was.
+fn was_run(outcome: &Outcome) -> bool {
+    outcome.as_ref().err().is_none_or(|error| {
+        (error.class(), error.charge()) != (ErrorClass::Deadline, Charge::Nothing)
+    })
 }
 
 fn without_response(value: &Value, asked: Asked) -> LlmError {

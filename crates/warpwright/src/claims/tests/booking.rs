@@ -1,0 +1,48 @@
+//! GPU-seconds that the steps of an acceptance reserve and book.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use agent::{CardPace, Desk, Pace};
+use pipeline::card_time::bound_us;
+use pipeline::report::Stage;
+use store::Ended;
+
+use super::{Ledger, Script, all, protocol, unhurried};
+use crate::claims::card_pace::NO_CARD_TIME;
+use crate::claims::carry::Carried;
+
+fn paced(cap_us: u64, desk: &Arc<Desk>) -> Pace {
+    let card_time = CardPace { cap_us: Some(cap_us), desk: Arc::clone(desk), books_on: None };
+    Pace { card_time: Some(card_time), ..unhurried() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_step_is_booked_at_what_it_took_and_reserves_nothing_afterwards() {
+    let ledger = Ledger::new().await;
+    let row = ledger.begin(&protocol(all())).await;
+    let (desk, step_us) = (Arc::new(Desk::default()), bound_us(Stage::Accept));
+    let (carried, _) = ledger.carry(&row, &Script::default(), &paced(2 * step_us, &desk)).await;
+    assert!(matches!(carried.unwrap(), Carried::Ended(_, Ended::Claimed(_))));
+    let booked = ledger.store.card_time(&row.run_id).await.unwrap();
+    assert_eq!((booked.reserved_us, desk.holding()), (0, 0));
+    assert!(booked.evaluations > 10 && booked.used_us < step_us, "{booked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_step_begins_that_does_not_fit_beside_the_others() {
+    let ledger = Ledger::new().await;
+    let row = ledger.begin(&protocol(all())).await;
+    let (desk, step_us) = (Arc::new(Desk::default()), bound_us(Stage::Accept));
+    // Another look holds its reservation.
+    let other = ledger.store.reserve_card(&row.attempt_id, Stage::Accept, step_us).await.unwrap();
+    desk.note(&other, Instant::now(), step_us);
+    let (carried, _) = ledger.carry(&row, &Script::default(), &paced(2 * step_us - 1, &desk)).await;
+    let Carried::Deadline(left) = carried.unwrap() else { panic!() };
+    assert!(left.ends_with(NO_CARD_TIME), "{left}");
+    assert_eq!(ledger.store.entries(&row.id).await.unwrap(), Vec::new());
+    ledger.store.release_card(&other, 0).await.unwrap();
+    desk.forget(&other);
+    let (carried, _) = ledger.carry(&row, &Script::default(), &paced(2 * step_us - 1, &desk)).await;
+    assert!(matches!(carried.unwrap(), Carried::Ended(_, Ended::Claimed(_))));
+}
