@@ -132,7 +132,21 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             self.carry_on(&mut board, hand, attempt)?;
         }
         (0..self.operators.len()).for_each(|place| self.note_best(&board, place));
+        self.note_old_ends(run, &mut board).await?;
         Ok(board)
+    }
+
+    /// Notes the ends of searches that a kill came before.
+    async fn note_old_ends(&self, run: &RunId, board: &mut Board) -> Result<(), AgentError> {
+        let noted = self.store.search_ends(run).await?;
+        for (place, operator) in self.operators.iter().enumerate() {
+            let hash = &operator.task.hash;
+            let is_noted = |end| noted.iter().any(|(task, it)| task == hash && *it == end);
+            if let Some(end) = board.new_end(place, operator).filter(|end| !is_noted(*end)) {
+                self.store.note_search_ended(run, hash, end).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Opens the next attempt where the policy and the models allow one now.

@@ -12,7 +12,7 @@ use pipeline::verdict::{Reason, Verdict};
 use sandbox::wire::{BuildReport, BuildRequest, BuildSource, Slice};
 use sandbox::{CancelFlag, ChildKind, Memfd, TimeLimit};
 
-use crate::children::{ChildEnd, broken_here};
+use crate::children::{ABORT, ChildEnd, broken_here, killed_by};
 use crate::gpu::sealed;
 use crate::limits::{BUILD_LIMITS, BUSY_TRIES_MAX, IMAGE_BYTES_MAX};
 use crate::{Judge, JudgeError};
@@ -113,8 +113,13 @@ impl Judge {
                     format!("the compiler did not finish within {seconds} s of processor time");
                 Ok(failed(id, Verdict::build_timeout(detail)))
             }
-            ChildEnd::Killed(why) => Err(JudgeError::Child { child: "build", why }),
-            ChildEnd::Broken(why) => Ok(failed(id, broken_here(&why))),
+            // Its memory has a limit, and NVRTC ends itself where that does not do.
+            ChildEnd::Killed(why) if why == killed_by(ABORT) => {
+                let gib = BUILD_LIMITS.data_bytes >> 30;
+                let detail = format!("the compiler ended itself within {gib} GiB of memory: {why}");
+                Ok(failed(id, Verdict::failed(Reason::Compile, detail)))
+            }
+            ChildEnd::Killed(why) | ChildEnd::Broken(why) => Ok(failed(id, broken_here(&why))),
             ChildEnd::Crashed(why) => {
                 let detail = format!("the compiler crashed on this source: {why}");
                 Ok(failed(id, Verdict::failed(Reason::Compile, detail)))
@@ -135,6 +140,7 @@ impl Judge {
             let end = self.call(ChildKind::Build, request, bulk, &BUILD_LIMITS, None, cancel)?;
             match end {
                 ChildEnd::TimedOut(TimeLimit::Wall) if tries < BUSY_TRIES_MAX => {}
+                ChildEnd::Killed(why) if tries < BUSY_TRIES_MAX && why != killed_by(ABORT) => {}
                 end => return Ok(end),
             }
         }

@@ -21,8 +21,8 @@ pub(crate) fn broken_here(why: &str) -> Verdict {
     Verdict::failed(Reason::Unsupported, detail)
 }
 
-/// A child of ours that gets no memory aborts; no kernel can make it.
-const ABORT: i32 = 6;
+/// A child of ours that gets no memory aborts; no kernel can make it, but a source the compiler.
+pub(crate) const ABORT: i32 = 6;
 const KILL: i32 = 9;
 const TERMINATE: i32 = 15;
 
@@ -115,6 +115,10 @@ impl Call<'_> {
     }
 }
 
+pub(crate) fn killed_by(signal: i32) -> String {
+    format!("killed by signal {signal}")
+}
+
 /// The outcome of a child with its report decoded.
 pub(crate) fn ended<R: DeserializeOwned>(outcome: ChildOutcome) -> Result<ChildEnd<R>, JudgeError> {
     match outcome {
@@ -127,10 +131,10 @@ pub(crate) fn ended<R: DeserializeOwned>(outcome: ChildOutcome) -> Result<ChildE
         ChildOutcome::OurBug(why) => Ok(ChildEnd::Broken(why)),
         ChildOutcome::Cancelled => Err(JudgeError::Cancelled),
         ChildOutcome::Crashed { signal: Some(signal @ (ABORT | KILL | TERMINATE)), .. } => {
-            Ok(ChildEnd::Killed(format!("killed by signal {signal}")))
+            Ok(ChildEnd::Killed(killed_by(signal)))
         }
         ChildOutcome::Crashed { signal, code } => Ok(ChildEnd::Crashed(match (signal, code) {
-            (Some(signal), _) => format!("killed by signal {signal}"),
+            (Some(signal), _) => killed_by(signal),
             (None, Some(code)) => format!("exit code {code}"),
             (None, None) => "no exit status".to_owned(),
         })),

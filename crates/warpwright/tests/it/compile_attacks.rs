@@ -57,6 +57,7 @@ fn attacks() -> Vec<(&'static str, String, End)> {
         ("the process's memory", include("/proc/self/mem"), End::Either),
         ("its own channel", include("/proc/self/fd/3"), End::Either),
         ("a folder", include("/etc"), End::Refused),
+        ("more than its memory", with("__device__ char huge[2000u << 20] = {1};"), End::Refused),
         ("a path that climbs", include("../../../../../../etc/passwd"), End::Refused),
         (
             "embedded bytes",

@@ -172,7 +172,11 @@ fn init_writes_a_file_once_and_prints_the_reference() {
     assert!(again.stderr.contains("is there already"), "{}", again.stderr);
     // The file works as it is: what lacks is only the key, and the price for a dollar limit.
     let priceless = program.call(&["run", "gelu", "--dollars", "1"]);
-    assert!(priceless.stderr.contains("your provider's own numbers"), "{}", priceless.stderr);
+    assert!(
+        priceless.stderr.contains("your provider's numbers and their day"),
+        "{}",
+        priceless.stderr
+    );
     let keyless = program.call(&["run", "gelu"]);
     assert!(keyless.stderr.contains("set the environment variable OPENAI_API_KEY"));
     let reference = program.call(&["init", "--reference"]).stdout;

@@ -63,6 +63,7 @@ fn the_end_of_a_killed_night_is_that_of_an_undisturbed_one() {
     let started = Instant::now();
     // Beside the other one, to use a second core.
     let undisturbed = Night::new();
+    undisturbed.turn_one_away();
     let alone = undisturbed.start(false, None);
 
     let night = Night::new();
@@ -88,6 +89,9 @@ fn the_end_of_a_killed_night_is_that_of_an_undisturbed_one() {
 fn kill_at_each_boundary(night: &Night, in_flight: &mut InFlight) {
     for (index, boundary) in Boundary::ALL.iter().enumerate() {
         let point = format!("{}:1", boundary.name());
+        if *boundary == Boundary::Failed {
+            night.turn_one_away();
+        }
         let (status, said) = Night::wait(night.start(index > 0, Some(&point)));
         assert_eq!(status.signal(), Some(9), "{point}: {said}");
         in_flight.note(night);

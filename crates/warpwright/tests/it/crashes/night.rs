@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,8 +23,7 @@ const PRICE: &str = "{ input = 1.0, output = 10.0 }";
 const USAGE: Usage = Usage::of(1_000, 100);
 /// How long the server thinks, so that kills meet calls in flight.
 const LATENCY: Duration = Duration::from_millis(250);
-/// The task whose first question is turned away, and the one whose first answer is cut off.
-const TURNED_AWAY: usize = 1;
+/// The task whose first answer is cut off.
 const CUT_OFF: usize = 2;
 
 /// What the server charged for, by the key of the call.
@@ -33,6 +33,8 @@ type Charged = Arc<Mutex<BTreeMap<String, usize>>>;
 pub(super) struct Night {
     pub(super) program: Program,
     charged: Charged,
+    /// Set, the next question is turned away.
+    turns_away: Arc<AtomicBool>,
     _server: HttpScript,
     runtime: tokio::runtime::Runtime,
 }
@@ -63,7 +65,8 @@ impl Night {
         }
         std::fs::write(program.path("run.toml"), run).unwrap();
         let charged = Charged::default();
-        let server = serve(Arc::clone(&charged));
+        let turns_away = Arc::<AtomicBool>::default();
+        let server = serve(Arc::clone(&charged), Arc::clone(&turns_away));
         let settings = format!(
             "default_model = 'served'\n[model.served]\nkind = 'openai'\nmodel = 'm-1'\n\
              base_url = '{}'\nkey_env = 'SERVED_KEY'\nprice = {PRICE}\noutput_tokens_max = 5000\n",
@@ -71,7 +74,12 @@ impl Night {
         );
         std::fs::write(program.path("warpwright.toml"), settings).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { program, charged, _server: server, runtime }
+        Self { program, charged, turns_away, _server: server, runtime }
+    }
+
+    /// Has the server turn the next question away.
+    pub(super) fn turn_one_away(&self) {
+        self.turns_away.store(true, Ordering::SeqCst);
     }
 
     /// Starts the run, or goes on with it; dies at `kill_at`, if that is given.
@@ -218,7 +226,7 @@ fn answer(index: usize) -> String {
     }
 }
 
-fn serve(charged: Charged) -> HttpScript {
+fn serve(charged: Charged, turns_away: Arc<AtomicBool>) -> HttpScript {
     let answers: Vec<_> = (0..TASKS).map(answer).collect();
     let asked_before = Mutex::new(BTreeMap::<usize, u32>::new());
     let respond = move |asked: &Asked| {
@@ -231,7 +239,7 @@ fn serve(charged: Charged) -> HttpScript {
             *count += 1;
             *count == 1
         };
-        if first && index == TURNED_AWAY {
+        if turns_away.swap(false, Ordering::SeqCst) {
             return Play::response(429, &[("retry-after", "0")], "{}");
         }
         let key = asked.header("idempotency-key").unwrap().to_owned();
