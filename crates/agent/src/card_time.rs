@@ -15,7 +15,7 @@ use pipeline::card_time::{
 };
 use pipeline::next_step::StopReason;
 use pipeline::report::Stage;
-use store::{AttemptRow, CardHold, RunId};
+use store::{AttemptRow, CardHold, RunId, Store};
 use tokio::sync::Notify;
 
 use crate::asking::Opening;
@@ -154,10 +154,27 @@ impl Desk {
         self.open().len()
     }
 
-    /// By how much what is in hand is about to overrun what is reserved for it.
-    fn overrun_us(&self) -> u64 {
-        let open = self.open();
-        overrun_us(open.values().map(|(began, reserved_us)| (elapsed_us(*began), *reserved_us)))
+    /// True where what is in hand is about to overrun what is reserved for it by more than a limit
+    /// has room for.
+    ///
+    /// # Errors
+    /// Those of the ledger.
+    async fn crosses(&self, store: &Store, run: &RunId, cap_us: u64) -> store::Result<bool> {
+        let elapsed = |(began, reserved_us): &(Instant, u64)| (elapsed_us(*began), *reserved_us);
+        let over_us = overrun_us(self.open().values().map(elapsed));
+        if over_us == 0 {
+            return Ok(false);
+        }
+        let booked_us = store.card_time(run).await?.total_us();
+        Ok(admission(Some(cap_us), booked_us, over_us, 0) != CardAdmission::Fits)
+    }
+
+    /// Returns before what is in hand crosses a limit. What the ledger does not tell now it tells
+    /// at the next look.
+    pub async fn until_crossed(&self, store: &Store, run: &RunId, cap_us: u64) {
+        while !matches!(self.crosses(store, run, cap_us).await, Ok(true)) {
+            tokio::time::sleep(Duration::from_millis(CARD_POLL_MS)).await;
+        }
     }
 
     /// A poisoned lock only means that another task panicked while it held a plain map.
@@ -283,13 +300,11 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             }
             loop {
                 tokio::time::sleep(Duration::from_millis(CARD_POLL_MS)).await;
-                let over_us = engine.cards.desk.overrun_us();
-                if over_us == 0 {
-                    continue;
-                }
                 // What the ledger does not tell now it tells at the next look.
-                if let Ok(CardAdmission::Wait | CardAdmission::Spent) =
-                    engine.card_admission(&run, over_us).await
+                let budget = engine.budget_now(&run).await;
+                let cap_us = budget.ok().and_then(|budget| engine.cards.search_cap_us(&budget));
+                let Some(cap_us) = cap_us else { continue };
+                if matches!(engine.cards.desk.crosses(&engine.store, &run, cap_us).await, Ok(true))
                 {
                     return engine.interrupt.expire_cards();
                 }

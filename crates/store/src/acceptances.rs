@@ -161,7 +161,7 @@ impl Store {
         seq: u32,
     ) -> Result<(AttemptId, Vec<AcceptanceTimes>)> {
         let mut tx = self.read().await?;
-        let attempt = acceptance::attempt_id(&mut tx, run, task, seq).await?;
+        let attempt = attempt::id_of_seq(&mut tx, run, task, seq).await?;
         let looks = acceptance::times_of_kernel(&mut tx, &attempt).await?;
         Ok((attempt, looks))
     }

@@ -273,6 +273,18 @@ async fn a_paused_run_begins_no_look_until_it_goes_on() {
     assert_eq!(script.begun().len(), 6);
 }
 
+/// The end of the looks at best kernels does not hide why the run ended.
+#[tokio::test]
+async fn a_run_whose_tasks_a_person_stopped_ends_as_that() {
+    let script = Arc::new(Script::new(1));
+    let (world, engine) = world(0, &script).await;
+    let store = world.store().await;
+    for task in &world.tasks {
+        store.tell(&world.run, Some(&task.hash), &Said::Stop, "ada").await.unwrap();
+    }
+    assert_eq!(run(engine, &world).await, RunEnd::Finished(StopReason::TasksStopped));
+}
+
 /// A person stops the run while a claim is made, by a signal or by the record; it goes on later.
 #[tokio::test]
 async fn whoever_stops_the_run_stops_the_look_in_hand_and_a_resumed_run_goes_on_with_it() {

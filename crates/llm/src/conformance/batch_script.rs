@@ -22,6 +22,8 @@ pub enum Line {
     NotRun,
     /// It is not run, and no file says anything of it.
     Unsaid,
+    /// It was run, and nothing is said of it.
+    Swallowed,
     /// It is run, and its line does not read.
     Garbled,
 }
@@ -267,6 +269,11 @@ impl State {
             let line = if stopped { Line::NotRun } else { (rules.answer)(id, body) };
             let (to, rest) = match line {
                 Line::Unsaid => continue,
+                Line::Swallowed => {
+                    *self.runs.entry(id.clone()).or_default() += 1;
+                    batch.run += 1;
+                    continue;
+                }
                 Line::Garbled => {
                     *self.runs.entry(id.clone()).or_default() += 1;
                     batch.run += 1;

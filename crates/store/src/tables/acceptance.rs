@@ -250,24 +250,6 @@ pub(crate) async fn times_of_run(
     stored.into_iter().map(StoredTimes::row).collect()
 }
 
-/// The id of the attempt of a task of a run with a number.
-pub(crate) async fn attempt_id(
-    connection: &mut SqliteConnection,
-    run: &RunId,
-    task: &Digest,
-    seq: u32,
-) -> Result<AttemptId> {
-    let query = "SELECT id FROM attempt WHERE run_id = $1 AND task_hash = $2 AND seq = $3";
-    let found: Option<String> = sqlx::query_scalar(query)
-        .bind(run.as_str())
-        .bind(task.as_str())
-        .bind(seq)
-        .fetch_optional(connection)
-        .await?;
-    let none = || StoreError::UnknownAttempt { attempt: format!("{seq} of run {run}") };
-    Ok(AttemptId::from(found.ok_or_else(none)?))
-}
-
 /// The acceptances of an attempt's kernel in short, oldest first: those of equal programs are too.
 pub(crate) async fn times_of_kernel(
     connection: &mut SqliteConnection,

@@ -3,11 +3,10 @@
 //! The rules are in `pipeline::card_time`; the search's side is in `agent`.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use agent::{CardPace, Desk, Interrupt, Pace};
+use agent::{CardPace, Desk, Pace};
 use pipeline::card_time::{CardAdmission, admission, bound_us};
-use pipeline::limits::CARD_GRACE_US;
 use pipeline::report::Stage;
 use store::{AcceptanceRow, CardHold, Store};
 use tokio::task::JoinHandle;
@@ -62,18 +61,15 @@ async fn hold_card(
     let began = Instant::now();
     desk.note(&hold, began, wanted_us);
     drop(turn);
-    let room_us = cap_us.map(|cap_us| cap_us.saturating_sub(booked_us));
-    let alarm = room_us.map(|room_us| alarm(room_us, pace.interrupt.clone()));
+    let alarm = cap_us.map(|cap_us| {
+        let (desk, store, run) = (Arc::clone(desk), store.clone(), run.clone());
+        let interrupt = pace.interrupt.clone();
+        tokio::spawn(async move {
+            desk.until_crossed(&store, &run, cap_us).await;
+            interrupt.expire_cards();
+        })
+    });
     Ok(Some(Some(Held { hold, desk: Arc::clone(desk), began, alarm })))
-}
-
-/// Ends a step before it takes all that is left.
-fn alarm(room_us: u64, interrupt: Interrupt) -> JoinHandle<()> {
-    let wait = Duration::from_micros(room_us.saturating_sub(CARD_GRACE_US));
-    tokio::spawn(async move {
-        tokio::time::sleep(wait).await;
-        interrupt.expire_cards();
-    })
 }
 
 impl Held {

@@ -16,7 +16,7 @@ use pipeline::timing::median;
 use sandbox::ChildKind;
 
 use super::baselines::DEADLINE;
-use super::{Bench, Found, Judged, Shipped, Status, kernels};
+use super::{Bench, Found, Judged, Shipped, kernels};
 use crate::embedded;
 
 /// Children of each sort whose time is taken, and what the difference may be, in milliseconds.
@@ -49,7 +49,10 @@ pub(super) fn run(bench: &mut Bench<'_>) -> anyhow::Result<()> {
         bench.item(&format!("compute-sanitizer up to level {level}"), |it| sanitizer(it, level))?;
         bench.item(&format!("ncu up to level {level}"), |it| profiler(it, level))?;
     }
-    bench.item("PyTorch up to every level", pytorch)
+    for name in ["eager-strict", "compile-strict"] {
+        bench.item(&format!("PyTorch {name} up to every level"), |it| pytorch(it, name))?;
+    }
+    Ok(())
 }
 
 fn cost(bench: &Bench<'_>) -> anyhow::Result<Found> {
@@ -175,35 +178,51 @@ fn with_record(judge: &Judge, set: &str, found: Found) -> Found {
     found.with("held by", record.map(ToString::to_string).unwrap_or_default())
 }
 
+/// What memcheck says of the kernel up to a level; a tool that works under none is not available.
 fn sanitizer(bench: &Bench<'_>, level: u8) -> anyhow::Result<Found> {
     let judge = judge_at(bench, level);
-    let cancel = CancelFlag::default();
-    let found = watched(bench, &judge, |evaluation| {
-        let sanitized = judge.sanitized(evaluation, Sanitizer::Memcheck, &cancel)?;
-        Ok(match &sanitized.found {
-            acceptance::Found::Clean => Found::new(true),
-            // It is there, or the row at level 0 fails too.
-            acceptance::Found::NotAvailable { why } => Found::new(false).with("why", why),
-            other => Found::new(false).with("found", format!("{other:?}")),
+    let sanitized = |judge: &Judge| {
+        watched(bench, judge, |evaluation| {
+            let cancel = CancelFlag::default();
+            Ok(judge.sanitized(evaluation, Sanitizer::Memcheck, &cancel)?.found)
         })
-    })?;
+    };
+    let found = match sanitized(&judge)? {
+        acceptance::Found::Clean => Found::new(true),
+        acceptance::Found::NotAvailable { why } => {
+            let free = sanitized(&judge_at(bench, 0))?;
+            lacking(&why, matches!(free, acceptance::Found::NotAvailable { .. }))
+        }
+        other => Found::new(false).with("found", format!("{other:?}")),
+    };
     Ok(with_record(&judge, "compute-sanitizer", found))
 }
 
-/// The kernel's time by ncu under a level, beside that under none.
+/// A tool that gave nothing: the layers' fault where it works without them.
+fn lacking(why: &str, also_free: bool) -> Found {
+    if also_free { Found::not_available(why) } else { Found::new(false).with("why", why) }
+}
+
+/// The kernel's time by ncu up to a level, beside that under none.
 fn profiler(bench: &Bench<'_>, level: u8) -> anyhow::Result<Found> {
     let judges = [judge_at(bench, level), judge_at(bench, 0)];
-    let mut times = [f64::NAN; 2];
-    for (judge, time) in judges.iter().zip(&mut times) {
-        let profiled = watched(bench, judge, |evaluation| {
-            Ok(judge.profiled_launches(evaluation, &CancelFlag::default())?)
-        })?;
-        match profiled {
-            Ok((launches, _)) => *time = median(launches).unwrap_or(f64::NAN),
-            Err(why) => return Ok(with_record(judge, "ncu", Found::new(false).with("why", why))),
-        }
+    let timed = |judge: &Judge| {
+        watched(bench, judge, |evaluation| {
+            let profiled = judge.profiled_launches(evaluation, &CancelFlag::default())?;
+            Ok(profiled.map(|(launches, _)| median(launches).unwrap_or(f64::NAN)))
+        })
+    };
+    let found = compared("ncu", timed(&judges[0])?, timed(&judges[1])?);
+    Ok(with_record(&judges[0], "ncu", found))
+}
+
+/// What was timed up to a level and under none, or why it was not.
+fn compared(name: &str, held: Result<f64, String>, free: Result<f64, String>) -> Found {
+    match (held, free) {
+        (Ok(held), Ok(free)) => beside(name, [held, free]),
+        (Err(why), free) => lacking(&why, free.is_err()),
+        (Ok(_), Err(why)) => Found::new(false).with("why at level 0", why),
     }
-    Ok(with_record(&judges[0], "ncu", beside("ncu", times)))
 }
 
 /// Two times of one thing, held and not held.
@@ -216,26 +235,13 @@ fn beside(name: &str, [held, free]: [f64; 2]) -> Found {
 }
 
 /// PyTorch's times with every layer, beside those without.
-fn pytorch(bench: &Bench<'_>) -> anyhow::Result<Found> {
+fn pytorch(bench: &Bench<'_>, name: &str) -> anyhow::Result<Found> {
     let judges = [judge_at(bench, LEVEL_MAX), judge_at(bench, 0)];
-    let mut found = Found::new(true);
-    for name in ["eager-strict", "compile-strict"] {
-        let mut times = [f64::NAN; 2];
-        for (judge, time) in judges.iter().zip(&mut times) {
-            match timed_by_pytorch(bench, judge, name)? {
-                Ok(times) => *time = times.cold.median_ns,
-                Err(why) => {
-                    found.status = Status::Failed;
-                    found = found.with(name, why);
-                }
-            }
-        }
-        let compared = beside(name, times);
-        if compared.status == Status::Failed {
-            found.status = Status::Failed;
-        }
-        found.columns.extend(compared.columns);
-    }
+    let timed = |judge: &Judge| {
+        let times = timed_by_pytorch(bench, judge, name)?;
+        anyhow::Ok(times.map(|times| times.cold.median_ns))
+    };
+    let found = compared(name, timed(&judges[0])?, timed(&judges[1])?);
     Ok(with_record(&judges[0], "python", found))
 }
 

@@ -141,8 +141,6 @@ pub(super) struct Ran {
     pub(super) exit: Option<i32>,
     pub(super) report: Value,
     pub(super) seconds: f64,
-    /// What the run wrote on its standard output.
-    pub(super) said: String,
     folder: TempDir,
 }
 
@@ -168,12 +166,12 @@ impl Ran {
         let started = Instant::now();
         let words = ["run", task, "--model", &model, "--attempts", &attempts, "--plateau", "0"];
         let words = [&words[..], flags].concat();
-        let (exit, said) = program(bench, folder.path(), &words, environment)?;
+        let (exit, _) = program(bench, folder.path(), &words, environment)?;
         let seconds = started.elapsed().as_secs_f64();
         let (_, report) = program(bench, folder.path(), &["--json", "report", "@last"], &[])?;
         let first = report.lines().next().unwrap_or_default();
         let report = serde_json::from_str(first).unwrap_or_default();
-        Ok(Self { exit, report, seconds, said, folder })
+        Ok(Self { exit, report, seconds, folder })
     }
 
     /// What another command says of its ledger, with the exit code.

@@ -93,8 +93,7 @@ fn night(bench: &Bench<'_>) -> anyhow::Result<Found> {
         .with("other verdicts than expected", strange.join(", "))
         .with("the next kernel", next.0)
         .with("seconds", format!("{:.0}", ran.seconds))
-        .with("ended", ran.report.get("reason").map(ToString::to_string).unwrap_or_default())
-        .with("last words", ran.said.lines().last().unwrap_or_default()))
+        .with("ended", ran.report.get("reason").map(ToString::to_string).unwrap_or_default()))
 }
 
 /// Everything that the model says, to all tasks.

@@ -1,7 +1,7 @@
 //! GPU-seconds that the steps of an acceptance reserve and book.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use agent::{CardPace, Desk, Pace};
 use pipeline::card_time::bound_us;
@@ -45,4 +45,21 @@ async fn no_step_begins_that_does_not_fit_beside_the_others() {
     desk.forget(&other);
     let (carried, _) = ledger.carry(&row, &Script::default(), &paced(2 * step_us - 1, &desk)).await;
     assert!(matches!(carried.unwrap(), Carried::Ended(_, Ended::Claimed(_))));
+}
+
+#[tokio::test]
+async fn what_overruns_is_given_up_only_where_the_limit_has_no_room() {
+    let ledger = Ledger::new().await;
+    let row = ledger.begin(&protocol(all())).await;
+    let (desk, step_us) = (Desk::default(), bound_us(Stage::Accept));
+    let hold = ledger.store.reserve_card(&row.attempt_id, Stage::Accept, step_us).await.unwrap();
+    // It goes on for half as long again as it may.
+    let began = Instant::now().checked_sub(Duration::from_micros(step_us * 3 / 2)).unwrap();
+    desk.note(&hold, began, step_us);
+    let moment = Duration::from_millis(700);
+    for (cap_us, is_given_up) in [(10 * step_us, false), (step_us, true)] {
+        let crossed = desk.until_crossed(&ledger.store, &row.run_id, cap_us);
+        let ended = tokio::time::timeout(moment, crossed).await;
+        assert_eq!(ended.is_ok(), is_given_up, "{cap_us}");
+    }
 }

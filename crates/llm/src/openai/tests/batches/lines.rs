@@ -76,3 +76,22 @@ async fn each_request_has_its_own_end() {
         }
     }
 }
+
+/// What is said to be not run is no account of what was: another one may be missing.
+#[tokio::test]
+async fn a_line_of_what_was_not_run_does_not_stand_for_one_that_was() {
+    let answer = |id: &str, body: &Value| match id.chars().last() {
+        Some('2') => Line::Swallowed,
+        Some('3') => Line::NotRun,
+        _ => (BatchRules::default().answer)(id, body),
+    };
+    let answer: Answer = Box::new(answer);
+    let world = World::new(BatchRules { end: "expired", answer, ..default_rules() });
+    let model = world.model();
+    let found = submitted(&model).await;
+    assert_eq!(wait(&model, &found[0]).await.unwrap().text, "a batch's reply");
+    for (ticket, charge) in [(&found[1], Charge::Unknown), (&found[2], Charge::Nothing)] {
+        let error = wait(&model, ticket).await.unwrap_err();
+        assert_eq!((error.class(), error.charge()), (ErrorClass::Deadline, charge), "{error}");
+    }
+}
