@@ -22,7 +22,7 @@ pub enum Line {
     NotRun,
     /// It is not run, and no file says anything of it.
     Unsaid,
-    /// It was run, and nothing is said of it.
+    /// It is run, and no file says anything of it.
     Swallowed,
     /// It is run, and its line does not read.
     Garbled,
@@ -269,15 +269,11 @@ impl State {
             let line = if stopped { Line::NotRun } else { (rules.answer)(id, body) };
             let (to, rest) = match line {
                 Line::Unsaid => continue,
-                Line::Swallowed => {
+                Line::Swallowed | Line::Garbled => {
                     *self.runs.entry(id.clone()).or_default() += 1;
                     batch.run += 1;
-                    continue;
-                }
-                Line::Garbled => {
-                    *self.runs.entry(id.clone()).or_default() += 1;
-                    batch.run += 1;
-                    output.push_str("{\"custom_id\": \n");
+                    let said = if line == Line::Garbled { "{\"custom_id\": \n" } else { "" };
+                    output.push_str(said);
                     continue;
                 }
                 Line::NotRun => {
