@@ -227,7 +227,7 @@ pub(crate) fn verify_items(
             accumulation_unit: spec.accumulation_unit(class),
             shared_bound: algorithm.shared_bound(),
             norm_limit: algorithm.norm_limit(spec.norm_limit(class)),
-            norm_binds: compared.distribution.tells_classes(),
+            norm_gate: compared.distribution.norm_gate(),
             flush_denormals: spec.flush_denormals,
             poison: compared.poison,
             leniency: Leniency::None,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use self::block::{BLOCK, Block, finite};
 use self::tally::{Element, Tally};
 use crate::dtype::Dtype;
-use crate::inputs::Poison;
+use crate::inputs::{NormGate, Poison};
 use crate::limits::{CHECK_PART_ELEMENTS, ROUNDED_NORM_MAX, ROUNDED_RATIO_MAX};
 use crate::task::spec::Compare;
 use crate::verdict::Reason;
@@ -40,9 +40,9 @@ pub struct Comparison<'a> {
     pub shared_bound: f64,
     /// Limit of the norm-wise relative error (of the excess for 16-bit outputs).
     pub norm_limit: f64,
-    /// True for data on which that error tells precision classes apart; on other data, and in
-    /// outputs of few elements, errors within a share of the elements' own tolerances pass too.
-    pub norm_binds: bool,
+    /// Whether that limit holds; in outputs of few elements, errors within a share of the elements'
+    /// own tolerances pass too.
+    pub norm_gate: NormGate,
     pub flush_denormals: bool,
     pub poison: Poison,
 }

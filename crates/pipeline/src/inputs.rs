@@ -16,7 +16,7 @@ use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::task::spec::{Input, Role};
 
-pub use distribution::Distribution;
+pub use distribution::{Distribution, NormGate};
 pub use poison::Poison;
 
 /// Version of this generator; part of every reference key.

@@ -129,7 +129,7 @@ mod tests {
     use super::{joined, largest_bound, raise_bounds, tiles};
     use crate::check::{Comparison, OutputCheck};
     use crate::dtype::Dtype;
-    use crate::inputs::Poison;
+    use crate::inputs::{NormGate, Poison};
     use crate::limits::CHECK_PART_ELEMENTS;
     use crate::task::spec::Compare;
     use crate::verdict::Reason;
@@ -160,7 +160,7 @@ mod tests {
             accumulation_unit: 2f64.powi(-24),
             shared_bound: 0.0,
             norm_limit: 5e-7,
-            norm_binds: true,
+            norm_gate: NormGate::Class,
             flush_denormals: false,
             poison: Poison::Ones,
         };

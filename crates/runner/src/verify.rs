@@ -73,7 +73,7 @@ pub(crate) fn comparison_with<'a>(
         accumulation_unit: item.accumulation_unit,
         shared_bound: item.shared_bound,
         norm_limit: item.norm_limit,
-        norm_binds: item.norm_binds,
+        norm_gate: item.norm_gate,
         flush_denormals: item.flush_denormals,
         poison: item.poison,
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use pipeline::build::{BuildFacts, Diagnostic, EntryFacts};
 use pipeline::check::OutputCheck;
 use pipeline::dtype::Dtype;
-use pipeline::inputs::Poison;
+use pipeline::inputs::{NormGate, Poison};
 use pipeline::launch::ResolvedPlan;
 use pipeline::report::{Counters, Finding, PartCost};
 use pipeline::task::spec::{Compare, Input};
@@ -275,7 +275,7 @@ pub struct VerifyItem {
     pub accumulation_unit: f64,
     pub shared_bound: f64,
     pub norm_limit: f64,
-    pub norm_binds: bool,
+    pub norm_gate: NormGate,
     pub flush_denormals: bool,
     pub poison: Poison,
     pub leniency: Leniency,

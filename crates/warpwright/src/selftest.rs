@@ -115,8 +115,8 @@ pub(crate) struct Bench<'a> {
     /// One judge and one seed for all parts, so that each reference is computed once.
     judge: Arc<Judge>,
     seed: RunSeed,
-    /// Only items whose names contain it are run.
-    pub(crate) only_items: String,
+    /// Only items whose names contain one of these are run; none, all.
+    pub(crate) only_items: Vec<String>,
     /// Items that were left for another call.
     pub(crate) left: u32,
 }
@@ -141,7 +141,7 @@ impl<'a> Bench<'a> {
             part: "",
             judge,
             seed: wiring::fresh_seed()?,
-            only_items: String::new(),
+            only_items: Vec::new(),
             left: 0,
         };
         let path = bench.rows_path();
@@ -280,7 +280,8 @@ impl<'a> Bench<'a> {
     }
 
     fn wants(&self, name: &str) -> bool {
-        name.contains(&self.only_items)
+        let only = &self.only_items;
+        only.is_empty() || only.iter().any(|text| name.contains(text))
     }
 
     fn has(&self, name: &str) -> bool {

@@ -109,7 +109,7 @@ fn apart(
         accumulation_unit: task.spec.accumulation_unit(class),
         shared_bound: 0.0,
         norm_limit: task.spec.norm_limit(class),
-        norm_binds: last.distribution.tells_classes(),
+        norm_gate: last.distribution.norm_gate(),
         flush_denormals: task.spec.flush_denormals,
         poison: Poison::Ones,
     }

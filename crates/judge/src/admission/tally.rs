@@ -112,7 +112,7 @@ fn ratio(
         accumulation_unit: task.spec.accumulation_unit(class),
         shared_bound: 0.0,
         norm_limit: task.spec.norm_limit(class),
-        norm_binds: setting.distribution.tells_classes(),
+        norm_gate: setting.distribution.norm_gate(),
         flush_denormals: task.spec.flush_denormals,
         poison: Poison::Ones,
     }

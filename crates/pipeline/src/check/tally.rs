@@ -3,6 +3,7 @@
 use super::block::Totals;
 use super::block::{Block, Sums};
 use super::{Comparison, OutputCheck, WrongElement};
+use crate::inputs::NormGate;
 use crate::limits::{NORM_ELEMENTS_MIN, NORM_TOLERANCE_SHARE, WRONG_ELEMENTS_MAX};
 use crate::verdict::Reason;
 
@@ -122,7 +123,7 @@ impl Tally {
     /// block must not vanish in the norm of a large output.
     pub(super) fn note_part_error(&mut self, comparison: &Comparison<'_>) {
         let totals = self.sums.totals();
-        if comparison.norm_binds && totals.compared >= NORM_ELEMENTS_MIN {
+        if comparison.norm_gate == NormGate::Class && totals.compared >= NORM_ELEMENTS_MIN {
             self.worst_part_error = norm_error(comparison, &totals);
         }
     }
@@ -183,11 +184,16 @@ fn norm_error(comparison: &Comparison<'_>, totals: &Totals) -> f64 {
 
 /// The limit of the norm-wise error for what was added up.
 fn norm_limit(comparison: &Comparison<'_>, totals: &Totals) -> f64 {
-    if comparison.norm_binds && totals.compared >= NORM_ELEMENTS_MIN || totals.want_squares == 0.0 {
+    let share = match comparison.norm_gate {
+        NormGate::Class if totals.compared >= NORM_ELEMENTS_MIN => return comparison.norm_limit,
+        NormGate::Class | NormGate::Share => NORM_TOLERANCE_SHARE,
+        NormGate::Elements => 1.0,
+    };
+    if totals.want_squares == 0.0 {
         return comparison.norm_limit;
     }
     let tolerance = (totals.tolerance_squares / totals.want_squares).sqrt();
-    comparison.norm_limit.max((NORM_TOLERANCE_SHARE * tolerance).min(f64::MAX))
+    comparison.norm_limit.max((share * tolerance).min(f64::MAX))
 }
 
 impl WrongSpan {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{Comparison, OutputCheck};
 use crate::dtype::Dtype;
-use crate::inputs::Poison;
+use crate::inputs::{NormGate, Poison};
 use crate::plan::form::Algorithm;
 use crate::task::spec::Compare;
 use crate::verdict::Reason;
@@ -41,7 +41,7 @@ fn check_by(
         accumulation_unit: 2f64.powi(-24),
         shared_bound: 0.0,
         norm_limit: 5e-5,
-        norm_binds: true,
+        norm_gate: NormGate::Class,
         flush_denormals: false,
         poison: Poison::Ones,
     })
@@ -140,7 +140,7 @@ fn a_bound_that_is_no_size_passes_nothing() {
             accumulation_unit: 2f64.powi(-24),
             shared_bound: 0.0,
             norm_limit: 1e9,
-            norm_binds: true,
+            norm_gate: NormGate::Class,
             flush_denormals: false,
             poison: Poison::Ones,
         }
@@ -184,7 +184,7 @@ fn integers_are_compared_as_bits_and_booleans_must_be_0_or_1() {
             accumulation_unit: 0.0,
             shared_bound: 0.0,
             norm_limit: 0.0,
-            norm_binds: true,
+            norm_gate: NormGate::Class,
             flush_denormals: false,
             poison: Poison::Values(1),
         }
@@ -215,7 +215,7 @@ fn a_uniform_small_error_fails_the_norm_only() {
         accumulation_unit: 2f64.powi(-24),
         shared_bound: 0.0,
         norm_limit: 5e-5,
-        norm_binds: true,
+        norm_gate: NormGate::Class,
         flush_denormals: false,
         poison: Poison::Ones,
     };
@@ -230,8 +230,19 @@ fn a_uniform_small_error_fails_the_norm_only() {
     let doubled = Comparison { got: &doubled, ..comparison };
     assert_eq!(failure(doubled, 2048), Some(Reason::Precision));
     // Where the norm does not tell classes apart, the elements' own tolerances count.
-    let elsewhere = Comparison { norm_binds: false, ..doubled };
+    let elsewhere = Comparison { norm_gate: NormGate::Share, ..doubled };
     assert_eq!(failure(elsewhere, 2048), None);
+    // Each element takes half of its tolerance: no roundings of both signs do that, though roundings
+    // of one sign do.
+    let half = f32_bytes(&[1.03; 2048]);
+    for (norm_gate, expected) in [
+        (NormGate::Class, Some(Reason::Precision)),
+        (NormGate::Share, Some(Reason::Precision)),
+        (NormGate::Elements, None),
+    ] {
+        let halfway = Comparison { got: &half, norm_gate, ..comparison };
+        assert_eq!(failure(halfway, 2048), expected, "{norm_gate:?}");
+    }
 }
 
 #[test]
@@ -251,7 +262,7 @@ fn the_pattern_says_where() {
         accumulation_unit: 2f64.powi(-24),
         shared_bound: 0.0,
         norm_limit: 5e-5,
-        norm_binds: true,
+        norm_gate: NormGate::Class,
         flush_denormals: false,
         poison: Poison::Ones,
     }
@@ -315,7 +326,7 @@ fn neither_parts_nor_threads_change_what_is_found() {
             accumulation_unit: dtype.unit_roundoff(),
             shared_bound: 0.0,
             norm_limit: 5e-5,
-            norm_binds: true,
+            norm_gate: NormGate::Class,
             flush_denormals: false,
             poison: Poison::Values(5),
         };

@@ -32,6 +32,21 @@ pub enum Distribution {
     Uniform,
 }
 
+/// What the norm of an output's error is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormGate {
+    /// The class's limit: data without a mean, and without elements whose own tolerance is what
+    /// counts.
+    Class,
+    /// A share of the elements' tolerances: roundings are as often up as down, so that few elements
+    /// come near theirs.
+    Share,
+    /// Nothing but each element's tolerance: in rows of equal or sorted terms each partial sum is
+    /// rounded the same way, so that honest kernels come near it everywhere.
+    Elements,
+}
+
 impl Distribution {
     /// What the model is told of it.
     #[must_use]
@@ -83,14 +98,20 @@ impl Distribution {
         others
     }
 
-    /// True where the norm of the error tells precision classes apart: data without a mean, and
-    /// without elements whose own tolerance is what counts.
+    /// What the norm of the error says on it.
+    #[must_use]
+    pub fn norm_gate(self) -> NormGate {
+        match self {
+            Self::D1 | Self::D2 | Self::D4 => NormGate::Class,
+            Self::D3Small | Self::D3Large | Self::D5 | Self::D6 => NormGate::Share,
+            Self::D9 | Self::Uniform => NormGate::Share,
+            Self::D7 | Self::D8 => NormGate::Elements,
+        }
+    }
+
+    /// True where the norm of the error tells precision classes apart.
     #[must_use]
     pub fn tells_classes(self) -> bool {
-        match self {
-            Self::D1 | Self::D2 | Self::D4 => true,
-            Self::D3Small | Self::D3Large | Self::D5 | Self::D6 => false,
-            Self::D7 | Self::D8 | Self::D9 | Self::Uniform => false,
-        }
+        self.norm_gate() == NormGate::Class
     }
 }

@@ -36,9 +36,10 @@ pub(crate) struct SelftestArgs {
     /// Only these parts; give it again for several, or separate them by commas
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Of these parts only the items whose names contain this
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) item: Option<String>,
+    /// Of these parts only the items whose names contain this; give it again for several, or
+    /// separate them by commas
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    pub(crate) item: Vec<String>,
     /// Where rows and the page go; a call with the same folder goes on where the last one ended
     #[arg(long, value_name = "DIR", default_value = "selftest")]
     pub(crate) out: PathBuf,

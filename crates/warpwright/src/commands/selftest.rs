@@ -50,7 +50,7 @@ fn run(
     deadline: Option<Instant>,
 ) -> anyhow::Result<Outcome> {
     let mut bench = Bench::open(&args.out, toolchain, sheets, deadline)?;
-    bench.only_items = args.item.clone().unwrap_or_default();
+    bench.only_items.clone_from(&args.item);
     for &part in parts {
         bench.run(part)?;
     }
