@@ -50,7 +50,7 @@ pub(crate) use shipped::{Judged, Shipped};
 /// self-test ends soon.
 const LAUNCH_DEADLINE_MS: u64 = 3_000;
 /// Items that wait for one card at once, and the cores that each wants.
-const LANES_PER_CARD: usize = 4;
+const LANES_PER_CARD: usize = 6;
 const CORES_PER_LANE: usize = 2;
 
 /// How an item ended.

@@ -232,8 +232,8 @@ fn a_uniform_small_error_fails_the_norm_only() {
     // Where the norm does not tell classes apart, the elements' own tolerances count.
     let elsewhere = Comparison { norm_gate: NormGate::Share, ..doubled };
     assert_eq!(failure(elsewhere, 2048), None);
-    // Each element takes half of its tolerance: no roundings of both signs do that, roundings of one
-    // sign do.
+    // Each element takes half of its tolerance: no roundings of both signs do that, roundings of
+    // one sign do.
     let half = f32_bytes(&[1.03; 2048]);
     for (norm_gate, expected) in [
         (NormGate::Class, Some(Reason::Precision)),
