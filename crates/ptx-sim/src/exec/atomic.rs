@@ -139,7 +139,10 @@ fn combine(op: &Atomic, old: u64, a: u64, c: u64, global: bool) -> u64 {
         | Number::U32
         | Number::S32
         | Number::U64
-        | Number::S64 => combine_integer(op, old, a, c),
+        | Number::S64
+        // PTX has no atomics on 8-bit floats.
+        | Number::E4m3
+        | Number::E5m2 => combine_integer(op, old, a, c),
     }
 }
 

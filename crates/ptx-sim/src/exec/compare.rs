@@ -110,7 +110,8 @@ fn bits(frame: &Frame, op: &SetCompare, shift: u32) -> u32 {
         Number::S16 | Number::S8 => {
             integers!(op.compare, word(op.a), word(op.b), |x: u32| x as i16)
         }
-        Number::U16 | Number::U8 => {
+        // PTX has no comparisons of 8-bit floats.
+        Number::U16 | Number::U8 | Number::E4m3 | Number::E5m2 => {
             integers!(op.compare, word(op.a), word(op.b), |x: u32| x as u16)
         }
         Number::S64 => integers!(op.compare, long(op.a), long(op.b), |x: u64| x as i64),

@@ -9,7 +9,9 @@ use super::{carry, collective};
 use crate::limits::{BUSY_EDGES_MAX, DEPTH_MAX, FRAME_BYTES_MAX, LOCAL_BYTES_MAX, POLL_EDGES_MAX};
 use crate::machine::address::WINDOW_BYTES;
 use crate::numeric::convert::convert;
-use crate::program::ir::{Call, Callee, Class, ClockKind, Convert, Inst, MemorySpace, Op, Reg};
+use crate::program::ir::{
+    Call, Callee, Class, ClockKind, Convert, Inst, MemorySpace, Op, Pairing, Reg,
+};
 use crate::report::TrapKind;
 
 /// Instructions of one turn of a warp.
@@ -440,7 +442,10 @@ fn copy_params(from: &Frame, to: &mut Frame, [start, target, bytes]: [u32; 3], a
 
 fn run_convert(frame: &mut Frame, op: &Convert, active: u32) {
     let a = frame.any(op.a);
-    let low = op.low.map_or([0; LANES], |slot| frame.any(Reg::Word { slot, narrow: false }));
+    let low = match op.pairing {
+        Pairing::Sources(slot) => frame.any(Reg::Word { slot, narrow: false }),
+        Pairing::One | Pairing::Packed => [0; LANES],
+    };
     let mut value = [0; LANES];
     for lane in lanes(active) {
         value[lane] = convert(op, a[lane], low[lane]);

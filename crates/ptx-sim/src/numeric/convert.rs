@@ -1,9 +1,10 @@
 //! `cvt` between any two formats, one lane at a time.
 
+use super::fp8::Fp8;
 use super::half::{self, Format};
 use super::round::{integral, to_single};
 use super::{double, single};
-use crate::program::ir::{Convert, Number, Rounding};
+use crate::program::ir::{Convert, Number, Pairing, Rounding};
 
 /// A value between source and destination format.
 #[derive(Debug, Clone, Copy)]
@@ -15,10 +16,17 @@ enum Value {
 /// Converts the bits of one lane. The result is in the low bits; integer results narrower than
 /// the destination register are extended to 64 bits by their own signedness.
 pub(crate) fn convert(op: &Convert, bits: u64, low: u64) -> u64 {
-    if op.low.is_some() {
-        let one = |bits: u64| to_number(op, read(op.from, bits, op.ftz));
-        return one(bits) << 16 | one(low) & 0xffff;
-    }
+    let (high, low) = match op.pairing {
+        Pairing::One => return convert_one(op, bits),
+        Pairing::Sources(_) => (bits, low),
+        Pairing::Packed => (bits >> op.from.bits(), bits),
+    };
+    let one = |bits: u64| to_number(op, read(op.from, bits, op.ftz));
+    let width = op.to.bits();
+    one(high) << width | one(low) & ((1 << width) - 1)
+}
+
+fn convert_one(op: &Convert, bits: u64) -> u64 {
     if op.from == op.to && op.from.is_float() && !op.integral && !op.sat && !op.relu {
         return same_format(op, bits);
     }
@@ -49,6 +57,8 @@ fn read(from: Number, bits: u64, ftz: bool) -> Value {
             Value::Float(f64::from(f32::from_bits(bits)))
         }
         Number::F64 => Value::Float(f64::from_bits(bits)),
+        Number::E4m3 => Value::Float(Fp8::E4m3.widen(bits as u8)),
+        Number::E5m2 => Value::Float(Fp8::E5m2.widen(bits as u8)),
     }
 }
 
@@ -118,6 +128,8 @@ fn to_float(op: &Convert, value: f64, rounding: Rounding) -> u64 {
             u64::from(if op.sat { single::saturate(bits) } else { bits })
         }
         Number::Tf32 => u64::from(to_tf32(op, value)),
+        Number::E4m3 => u64::from(to_fp8(op, Fp8::E4m3, value)),
+        Number::E5m2 => u64::from(to_fp8(op, Fp8::E5m2, value)),
         Number::F16 => u64::from(to_half(op, Format::Half, value, rounding)),
         Number::Bf16 => u64::from(to_half(op, Format::Bfloat, value, rounding)),
         Number::U8
@@ -129,6 +141,11 @@ fn to_float(op: &Convert, value: f64, rounding: Rounding) -> u64 {
         | Number::U64
         | Number::S64 => 0,
     }
+}
+
+fn to_fp8(op: &Convert, format: Fp8, value: f64) -> u8 {
+    let bits = format.narrow(value);
+    if op.relu && bits & 0x80 != 0 { 0 } else { bits }
 }
 
 fn to_half(op: &Convert, format: Format, value: f64, rounding: Rounding) -> u16 {

@@ -5,6 +5,7 @@
 
 pub(crate) mod convert;
 pub(crate) mod double;
+pub(crate) mod fp8;
 pub(crate) mod half;
 pub(crate) mod integer;
 pub(crate) mod printf;

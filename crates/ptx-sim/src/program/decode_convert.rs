@@ -4,8 +4,8 @@ use super::builder::{Decoded, Reject, malformed};
 use super::decode::{Ctx, alu};
 use super::decode_integer::{destination, value};
 use super::ir::{
-    Alu, AluOp, BoolOp, Class, ClockKind, Compare, CompareResult, Convert, Number, Op, Reg,
-    Rounding, SetCompare, Slot,
+    Alu, AluOp, BoolOp, Class, ClockKind, Compare, CompareResult, Convert, Number, Op, Pairing,
+    Reg, Rounding, SetCompare, Slot,
 };
 use super::modifiers::{Kind, Modifiers, Ty};
 use crate::syntax::Operand;
@@ -227,6 +227,9 @@ pub(super) fn convert(ctx: &mut Ctx<'_, '_, '_>, mut modifiers: Modifiers<'_>) -
     if let Some(rest) = ctx.instruction.op.strip_suffix(".tf32.f32") {
         return convert_tf32(ctx, rest);
     }
+    if modifiers.left.iter().any(|name| fp8_pair(name).is_some()) {
+        return convert_fp8(ctx, modifiers);
+    }
     let from = modifiers.take_type()?;
     let to = modifiers.take_type()?;
     let integer_rounding = modifiers.take_any(&["rni", "rzi", "rmi", "rpi"]);
@@ -250,7 +253,7 @@ pub(super) fn convert(ctx: &mut Ctx<'_, '_, '_>, mut modifiers: Modifiers<'_>) -
     }
     let operand = ctx.operand(1)?;
     let a = ctx.builder.source(operand, from.bits)?;
-    let low = if to.packed { Some(value(ctx, 2, 32)?) } else { None };
+    let pairing = if to.packed { Pairing::Sources(value(ctx, 2, 32)?) } else { Pairing::One };
     let operand = ctx.operand(0)?;
     let d = ctx.builder.any(operand)?;
     let convert = Convert {
@@ -264,7 +267,7 @@ pub(super) fn convert(ctx: &mut Ctx<'_, '_, '_>, mut modifiers: Modifiers<'_>) -
         relu,
         d,
         a,
-        low,
+        pairing,
     };
     ctx.emit(Op::Convert(Box::new(convert)), Class::Integer);
     Ok(())
@@ -290,7 +293,52 @@ fn convert_tf32(ctx: &mut Ctx<'_, '_, '_>, head: &str) -> Decoded<()> {
         relu,
         d,
         a,
-        low: None,
+        pairing: Pairing::One,
+    };
+    ctx.emit(Op::Convert(Box::new(convert)), Class::Integer);
+    Ok(())
+}
+
+fn fp8_pair(name: &str) -> Option<Number> {
+    match name {
+        "e4m3x2" => Some(Number::E4m3),
+        "e5m2x2" => Some(Number::E5m2),
+        _ => None,
+    }
+}
+
+/// Pairs of 8-bit floats, from two singles or from or to a pair of halves.
+fn convert_fp8(ctx: &mut Ctx<'_, '_, '_>, mut modifiers: Modifiers<'_>) -> Decoded<()> {
+    let (rn, satfinite) = (modifiers.take("rn"), modifiers.take("satfinite"));
+    let relu = modifiers.take("relu");
+    let [to, from] = modifiers.left[..] else { return Err(Reject::Unsupported) };
+    let (from, to, narrows) = match (fp8_pair(to), fp8_pair(from), to, from) {
+        (Some(to), None, _, "f32") => (Number::F32, to, true),
+        (Some(to), None, _, "f16x2") => (Number::F16, to, true),
+        (None, Some(from), "f16x2", _) => (from, Number::F16, false),
+        _ => return Err(Reject::Unsupported),
+    };
+    if !rn || satfinite != narrows {
+        return Err(Reject::Unsupported);
+    }
+    let two = from == Number::F32;
+    let pairing = if two { Pairing::Sources(value(ctx, 2, 32)?) } else { Pairing::Packed };
+    let bits = if narrows { 32 } else { 16 };
+    let a = Reg::Word { slot: value(ctx, 1, bits)?, narrow: false };
+    let operand = ctx.operand(0)?;
+    let d = ctx.builder.any(operand)?;
+    let convert = Convert {
+        from,
+        to,
+        rounding: Rounding::Nearest,
+        away: false,
+        integral: false,
+        ftz: false,
+        sat: false,
+        relu,
+        d,
+        a,
+        pairing,
     };
     ctx.emit(Op::Convert(Box::new(convert)), Class::Integer);
     Ok(())

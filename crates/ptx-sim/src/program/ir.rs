@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 pub(crate) use super::ir_alu::{
-    Alu, AluOp, BoolOp, Compare, CompareResult, Convert, Number, Rounding, SetCompare, flag,
+    Alu, AluOp, BoolOp, Compare, CompareResult, Convert, Number, Pairing, Rounding, SetCompare,
+    flag,
 };
 use crate::report::Location;
 use crate::syntax::SourceLocation;

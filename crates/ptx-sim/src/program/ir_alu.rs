@@ -129,12 +129,14 @@ pub(crate) enum Number {
     F32,
     F64,
     Tf32,
+    E4m3,
+    E5m2,
 }
 
 impl Number {
     pub(crate) fn bits(self) -> u32 {
         match self {
-            Number::U8 | Number::S8 => 8,
+            Number::U8 | Number::S8 | Number::E4m3 | Number::E5m2 => 8,
             Number::U16 | Number::S16 | Number::F16 | Number::Bf16 => 16,
             Number::U32 | Number::S32 | Number::F32 | Number::Tf32 => 32,
             Number::U64 | Number::S64 | Number::F64 => 64,
@@ -142,7 +144,12 @@ impl Number {
     }
 
     pub(crate) fn is_float(self) -> bool {
-        matches!(self, Number::F16 | Number::Bf16 | Number::F32 | Number::F64 | Number::Tf32)
+        match self {
+            Number::F16 | Number::Bf16 | Number::F32 | Number::F64 => true,
+            Number::Tf32 | Number::E4m3 | Number::E5m2 => true,
+            Number::U8 | Number::U16 | Number::U32 | Number::U64 => false,
+            Number::S8 | Number::S16 | Number::S32 | Number::S64 => false,
+        }
     }
 
     pub(crate) fn is_signed(self) -> bool {
@@ -197,6 +204,15 @@ pub(crate) struct Convert {
     pub(crate) relu: bool,
     pub(crate) d: Reg,
     pub(crate) a: Reg,
-    /// Second source of packed forms, for the low half.
-    pub(crate) low: Option<Slot>,
+    pub(crate) pairing: Pairing,
+}
+
+/// Whether a conversion makes one value or two.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pairing {
+    One,
+    /// `a` gives the upper value of a pair, this the lower.
+    Sources(Slot),
+    /// `a` holds a pair.
+    Packed,
 }

@@ -3,6 +3,7 @@
 
 mod faults;
 mod fixtures;
+mod fp8;
 mod fuzz;
 mod gpu;
 mod kernels;

@@ -4,7 +4,7 @@ use crate::fixtures::Bench;
 use proptest::prelude::*;
 
 /// Runs `body` once for each lane on `%a`, `%b`, `%c` (32-bit), result `%d`.
-fn run32(body: &str, rows: &[[u32; 3]]) -> Vec<u32> {
+pub(crate) fn run32(body: &str, rows: &[[u32; 3]]) -> Vec<u32> {
     let ptx = format!(
         ".version 9.0\n.target sm_90a\n.address_size 64\n\
          .visible .entry k(.param .u64 in, .param .u64 out) {{\n\
