@@ -214,6 +214,8 @@ counters! {
     fp64_flops,
     /// Half and bfloat16 operations; packed forms count twice.
     fp16_flops,
+    /// Operations of tensor cores, of any format; a multiply-add is two.
+    tensor_flops,
     /// ex2, lg2, sin, cos, tanh, rcp, rsqrt, sqrt.
     special_ops,
     /// Integer, logic, compare and conversion operations.

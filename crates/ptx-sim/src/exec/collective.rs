@@ -4,6 +4,7 @@
 
 use super::engine::{Engine, Fault, Place, lane_names};
 use super::frame::{FULL, Frame, LANES, Longs, lanes};
+use super::matrix;
 use super::step::BlockView;
 use super::warp::{Group, State, Warp};
 use crate::program::ir::{
@@ -20,6 +21,7 @@ pub(super) fn run(
     warp: &mut Warp,
     index: usize,
     frame: &mut Frame,
+    shared: &mut [u8],
     op: &(Collective, Slot),
     place: Place,
 ) -> Result<bool, Fault> {
@@ -41,7 +43,10 @@ pub(super) fn run(
         }
         if member & warp.live() & !same == 0 {
             note_exited(engine, warp, member, same, place);
-            execute(engine, frame, op.0, same, place);
+            match &op.0 {
+                Collective::Access(access) => engine.access_matrices(frame, shared, access)?,
+                other => execute(engine, frame, other, same, place),
+            }
             ready |= same;
         } else {
             parked.push((member, same));
@@ -118,9 +123,11 @@ fn release_warp_sync(engine: &mut Engine<'_>, warp: &mut Warp, member: u32) -> b
 }
 
 /// Executes for lanes that are all here.
-fn execute(engine: &mut Engine<'_>, frame: &mut Frame, op: Collective, active: u32, place: Place) {
-    match op {
-        Collective::WarpSync => {}
+fn execute(engine: &mut Engine<'_>, frame: &mut Frame, op: &Collective, active: u32, place: Place) {
+    match *op {
+        Collective::WarpSync | Collective::Access(_) => {}
+        Collective::Mma(ref op) => matrix::multiply(frame, op),
+        Collective::Transpose { d, a } => matrix::transpose(frame, d, a),
         Collective::Shuffle { mode, d, p, a, b, c } => {
             let missing = shuffle(frame, mode, [d, a, b, c], p, active);
             if missing != 0 {

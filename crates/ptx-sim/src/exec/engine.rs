@@ -91,6 +91,7 @@ impl<'a> Engine<'a> {
             Class::Fp32(flops) => counters.fp32_flops += n * u64::from(flops),
             Class::Fp64(flops) => counters.fp64_flops += n * u64::from(flops),
             Class::Fp16(flops) => counters.fp16_flops += n * u64::from(flops),
+            Class::Tensor(flops) => counters.tensor_flops += n * u64::from(flops),
             Class::Special => counters.special_ops += n,
             Class::Control => counters.control_ops += n,
         }

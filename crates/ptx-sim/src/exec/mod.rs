@@ -14,6 +14,7 @@ mod fault;
 mod frame;
 mod gather;
 mod lanes;
+mod matrix;
 mod memory;
 mod operands;
 mod print;

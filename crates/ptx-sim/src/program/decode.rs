@@ -4,7 +4,8 @@ use super::builder::{Builder, Decoded, Reject, malformed};
 use super::ir::{Alu, AluOp, Class, Op, Slot};
 use super::modifiers::Modifiers;
 use super::{
-    decode_control, decode_convert, decode_float, decode_integer, decode_memory, decode_warp,
+    decode_control, decode_convert, decode_float, decode_integer, decode_matrix, decode_memory,
+    decode_warp,
 };
 use crate::syntax::{Instruction, Module, Operand};
 
@@ -82,6 +83,10 @@ fn moves_control(root: &str) -> bool {
             | "redux"
             | "elect"
             | "activemask"
+            | "mma"
+            | "ldmatrix"
+            | "stmatrix"
+            | "movmatrix"
     )
 }
 
@@ -116,6 +121,9 @@ fn dispatch(ctx: &mut Ctx<'_, '_, '_>, root: &str, modifiers: Modifiers<'_>) -> 
         "atom" | "red" => decode_memory::atomic(ctx, root, modifiers),
         "shfl" | "vote" | "match" | "redux" | "elect" | "activemask" => {
             decode_warp::collective(ctx, root, modifiers)
+        }
+        "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => {
+            decode_matrix::matrix(ctx, root, modifiers)
         }
         "bar" | "barrier" => decode_warp::barrier(ctx, modifiers),
         "ret" | "exit" | "trap" | "brkpt" | "call" => {

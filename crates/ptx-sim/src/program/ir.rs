@@ -10,6 +10,7 @@ pub(crate) use super::ir_alu::{
     Alu, AluOp, BoolOp, Compare, CompareResult, Convert, Number, Pairing, Rounding, SetCompare,
     flag,
 };
+use super::ir_matrix::{MatrixAccess, Mma};
 use crate::report::Location;
 use crate::syntax::SourceLocation;
 
@@ -136,7 +137,7 @@ pub(crate) enum ReduxMode {
 }
 
 /// Instructions that the lanes of a warp execute together.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Collective {
     Shuffle {
         mode: ShuffleMode,
@@ -172,6 +173,14 @@ pub(crate) enum Collective {
         d: Reg,
         p: Slot,
     },
+    Mma(Box<Mma>),
+    /// `movmatrix`
+    Transpose {
+        d: Slot,
+        a: Slot,
+    },
+    /// `ldmatrix`, `stmatrix`
+    Access(Box<MatrixAccess>),
 }
 
 /// What a barrier reduces.
@@ -302,6 +311,7 @@ pub(crate) enum Class {
     Fp32(u8),
     Fp64(u8),
     Fp16(u8),
+    Tensor(u16),
     Special,
     Control,
     Memory,

@@ -7,6 +7,7 @@ mod fp8;
 mod fuzz;
 mod gpu;
 mod kernels;
+mod matrix;
 mod opcodes;
 mod schedule;
 mod text;
