@@ -48,6 +48,9 @@ pub const NESTING_MAX: usize = 64;
 /// Most registers that one function may declare.
 pub const REGISTERS_MAX: u64 = 60_000;
 
+/// Asynchronous copies of one warp that have not arrived; beyond them the oldest do.
+pub(crate) const ASYNC_COPIES_MAX: usize = 1 << 14;
+
 /// Most bytes that one launch may print.
 pub const PRINTED_BYTES_MAX: usize = 16 << 10;
 

@@ -4,6 +4,7 @@
 //! `collective` and `block` what needs several lanes or warps.
 
 mod alu;
+mod async_copy;
 mod atomic;
 mod block;
 mod carry;

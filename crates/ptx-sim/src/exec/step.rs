@@ -213,6 +213,12 @@ impl Engine<'_> {
                     false => Next::Reschedule,
                 });
             }
+            Op::AsyncCopy(op) => {
+                self.count(inst.class, active);
+                let copies = &mut warp.copies;
+                self.copy_later(frame, block.shared, copies, op, active, place)?;
+                return Ok(Next::Go(place.pc + 1));
+            }
             _ => self.count(inst.class, active),
         }
         match &inst.op {
@@ -260,6 +266,10 @@ impl Engine<'_> {
                 let mut private = Private { shared: block.shared, local: &mut warp.local };
                 self.atomic(frame, &mut private, op, active)?;
             }
+            Op::AsyncCommit => warp.copies.commit(active),
+            Op::AsyncWait(newest) => {
+                warp.copies.wait(self.memory, block.shared, *newest, active);
+            }
             Op::Activemask(d) => frame.set_word(*d, &[active; LANES], active),
             Op::Clock(kind, d) => {
                 let now = self.counters.warp_instructions;
@@ -286,6 +296,7 @@ impl Engine<'_> {
                 frame.set_pred(*d, bits, active);
             }
             Op::Nothing
+            | Op::AsyncCopy(_)
             | Op::Alu(_)
             | Op::Compare(_)
             | Op::Load(_)

@@ -4,6 +4,7 @@
 //! lowest program counter runs first (deepest call first); the code is laid out so that this
 //! reconverges. A group that keeps polling is put aside for a turn, so that lock holders advance.
 
+use super::async_copy::AsyncCopies;
 use super::engine::Engine;
 use super::frame::{FULL, Frame, LANES, lanes};
 use crate::machine::address::LOCAL_WINDOW;
@@ -51,6 +52,7 @@ pub(super) struct Warp {
     pub(super) groups: Vec<Group>,
     /// Local memory of each lane.
     pub(super) local: Vec<Vec<u8>>,
+    pub(super) copies: AsyncCopies,
 }
 
 impl Warp {
@@ -67,6 +69,7 @@ impl Warp {
             free: Vec::new(),
             groups: Vec::new(),
             local: vec![Vec::new(); LANES],
+            copies: AsyncCopies::default(),
         };
         let function = engine.plan.kernel.function;
         let frame = warp.push_frame(engine, block, function, members, None);

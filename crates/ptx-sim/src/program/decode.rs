@@ -4,8 +4,8 @@ use super::builder::{Builder, Decoded, Reject, malformed};
 use super::ir::{Alu, AluOp, Class, Op, Slot};
 use super::modifiers::Modifiers;
 use super::{
-    decode_control, decode_convert, decode_float, decode_integer, decode_matrix, decode_memory,
-    decode_warp,
+    decode_async, decode_control, decode_convert, decode_float, decode_integer, decode_matrix,
+    decode_memory, decode_warp,
 };
 use crate::syntax::{Instruction, Module, Operand};
 
@@ -122,6 +122,7 @@ fn dispatch(ctx: &mut Ctx<'_, '_, '_>, root: &str, modifiers: Modifiers<'_>) -> 
         "shfl" | "vote" | "match" | "redux" | "elect" | "activemask" => {
             decode_warp::collective(ctx, root, modifiers)
         }
+        "cp" => decode_async::copy(ctx, modifiers),
         "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => {
             decode_matrix::matrix(ctx, root, modifiers)
         }

@@ -183,6 +183,25 @@ pub(crate) enum Collective {
     Access(Box<MatrixAccess>),
 }
 
+/// `cp.async` from global to shared memory.
+#[derive(Debug, Clone)]
+pub(crate) struct AsyncCopy {
+    pub(crate) to: (Base, i64),
+    pub(crate) from: (Base, i64),
+    /// 4, 8 or 16.
+    pub(crate) bytes: u8,
+    pub(crate) source: AsyncSource,
+}
+
+/// How much of its source a copy reads; the rest becomes zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AsyncSource {
+    Whole,
+    Bytes(Slot),
+    /// Nothing where this predicate holds, or does not (negated).
+    Unless(Slot, bool),
+}
+
 /// What a barrier reduces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BarrierReduction {
@@ -271,6 +290,11 @@ pub(crate) enum Op {
     Atomic(Box<Atomic>),
     Collective(Box<(Collective, Slot)>),
     Activemask(Slot),
+    AsyncCopy(Box<AsyncCopy>),
+    /// `cp.async.commit_group`
+    AsyncCommit,
+    /// Until no more than so many of the newest groups are under way; without a number, nothing.
+    AsyncWait(Option<u32>),
     Barrier(Box<Barrier>),
     /// The guard decides.
     Branch(u32),

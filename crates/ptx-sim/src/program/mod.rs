@@ -5,6 +5,7 @@
 
 mod builder;
 mod decode;
+mod decode_async;
 mod decode_control;
 mod decode_convert;
 mod decode_float;

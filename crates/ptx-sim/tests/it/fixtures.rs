@@ -5,7 +5,7 @@ use ptx_sim::{
 };
 
 /// (name, text) of every fixture.
-pub(crate) const FIXTURES: [(&str, &str); 7] = [
+pub(crate) const FIXTURES: [(&str, &str); 10] = [
     ("basic.sm_80", include_str!("../ptx/basic.sm_80.ptx")),
     ("basic.sm_90a", include_str!("../ptx/basic.sm_90a.ptx")),
     ("basic.sm_100a", include_str!("../ptx/basic.sm_100a.ptx")),
@@ -13,6 +13,9 @@ pub(crate) const FIXTURES: [(&str, &str); 7] = [
     ("concurrency.sm_90a", include_str!("../ptx/concurrency.sm_90a.ptx")),
     ("concurrency.sm_100a", include_str!("../ptx/concurrency.sm_100a.ptx")),
     ("faults.sm_90a", include_str!("../ptx/faults.sm_90a.ptx")),
+    ("matrix.sm_80", include_str!("../ptx/matrix.sm_80.ptx")),
+    ("matrix.sm_90a", include_str!("../ptx/matrix.sm_90a.ptx")),
+    ("matrix.sm_100a", include_str!("../ptx/matrix.sm_100a.ptx")),
 ];
 
 /// All fixtures compiled from one source.

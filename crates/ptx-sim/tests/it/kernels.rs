@@ -198,3 +198,29 @@ fn erf(x: f64) -> f64 {
     }
     sum * 2.0 / std::f64::consts::PI.sqrt()
 }
+
+#[test]
+fn a_product_by_tensor_cores_with_copies_under_way() {
+    for ptx in variants("matrix") {
+        for [m, n, k] in [[32, 32, 16], [37, 72, 56], [5, 8, 8]] {
+            let whole = |count: usize, seed: usize| -> Vec<f32> {
+                (0..count).map(|i| ((i * 31 + seed * 7 + i / 5) % 17) as f32 - 8.0).collect()
+            };
+            let halves = |values: &[f32]| -> Vec<u16> {
+                values.iter().map(|x| half::f16::from_f32(*x).to_bits()).collect()
+            };
+            let (a, b) = (whole(m * k, 1), whole(k * n, 2));
+            let grid = [n.div_ceil(32) as u32, m.div_ceil(32) as u32, 1];
+            let mut bench = Bench::new(ptx, "hgemm", grid, [64, 1, 1]);
+            bench.input("A", &halves(&a));
+            bench.input("B", &halves(&b));
+            let out = bench.buffer("C", &vec![f32::NAN; m * n]);
+            [m, n, k].iter().for_each(|v| bench.scalar(*v as i32));
+            let report = bench.complete();
+            assert_eq!(bench.read::<f32>(out, m * n), matmul(&a, &b, [m, n, k]), "{m} {n} {k}");
+            assert!(report.findings.is_empty(), "{:?}", report.findings);
+            let tiles = u64::from(grid[0] * grid[1]) * k.div_ceil(16) as u64;
+            assert_eq!(report.counters.tensor_flops, tiles * 2 * 32 * 32 * 16);
+        }
+    }
+}

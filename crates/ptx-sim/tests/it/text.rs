@@ -10,7 +10,7 @@ fn all_fixtures_parse_and_decode() {
         let module = syntax::parse(text).unwrap_or_else(|e| panic!("{name}: {e}"));
         let facts = ModuleFacts::of(&module);
         let entries: Vec<&str> = facts.entries.iter().map(|e| e.name.as_str()).collect();
-        assert!(entries.len() > 5);
+        assert!(!entries.is_empty());
         let program = Program::decode(&module, &entries).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(program.entries().count(), entries.len());
     }

@@ -4,7 +4,8 @@ import ctypes, pathlib, sys
 root, here = pathlib.Path(sys.argv[1]), pathlib.Path(__file__).parent
 ctypes.CDLL(root / "lib/libnvrtc-builtins.so.13.0", mode=ctypes.RTLD_GLOBAL)
 nvrtc = ctypes.CDLL(root / "lib/libnvrtc.so.13")
-ARCHES = {"basic": ["sm_80", "sm_90a", "sm_100a"], "concurrency": ["sm_80", "sm_90a", "sm_100a"], "faults": ["sm_90a"]}
+ARCHES = {"basic": ["sm_80", "sm_90a", "sm_100a"], "concurrency": ["sm_80", "sm_90a", "sm_100a"], "faults": ["sm_90a"],
+          "matrix": ["sm_80", "sm_90a", "sm_100a"]}
 for name, arches in ARCHES.items():
     source = (here / f"{name}.cu").read_bytes()
     for arch in arches:
