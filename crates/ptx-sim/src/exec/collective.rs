@@ -5,6 +5,7 @@
 use super::engine::{Engine, Fault, Place, lane_names};
 use super::frame::{FULL, Frame, LANES, Longs, lanes};
 use super::matrix;
+use super::memory::Private;
 use super::step::BlockView;
 use super::warp::{Group, State, Warp};
 use crate::program::ir::{
@@ -21,7 +22,7 @@ pub(super) fn run(
     warp: &mut Warp,
     index: usize,
     frame: &mut Frame,
-    shared: &mut [u8],
+    block: &mut BlockView<'_>,
     op: &(Collective, Slot),
     place: Place,
 ) -> Result<bool, Fault> {
@@ -44,7 +45,13 @@ pub(super) fn run(
         if member & warp.live() & !same == 0 {
             note_exited(engine, warp, member, same, place);
             match &op.0 {
-                Collective::Access(access) => engine.access_matrices(frame, shared, access)?,
+                Collective::Access(access) => {
+                    engine.access_matrices(frame, block.shared, access)?;
+                }
+                Collective::FragmentAccess(access) => {
+                    let mut private = Private { shared: block.shared, local: &mut warp.local };
+                    engine.access_fragment(frame, &mut private, access, place)?;
+                }
                 other => execute(engine, frame, other, same, place),
             }
             ready |= same;
@@ -125,7 +132,7 @@ fn release_warp_sync(engine: &mut Engine<'_>, warp: &mut Warp, member: u32) -> b
 /// Executes for lanes that are all here.
 fn execute(engine: &mut Engine<'_>, frame: &mut Frame, op: &Collective, active: u32, place: Place) {
     match *op {
-        Collective::WarpSync | Collective::Access(_) => {}
+        Collective::WarpSync | Collective::Access(_) | Collective::FragmentAccess(_) => {}
         Collective::Mma(ref op) => matrix::multiply(frame, op),
         Collective::Transpose { d, a } => matrix::transpose(frame, d, a),
         Collective::Shuffle { mode, d, p, a, b, c } => {

@@ -4,16 +4,16 @@
 //! as tensor cores cut, to nearest to half. A tensor core cuts each product too, to a few bits below
 //! the largest; so results agree with it to the last bits only, not bit for bit.
 
-use super::engine::{Engine, Fault};
-use super::frame::{FULL, Frame, LANES, Words};
-use super::memory::{get, put};
+use super::engine::{Engine, Fault, Place};
+use super::frame::{FULL, Frame, LANES, Longs, Words};
+use super::memory::{Private, get, put};
 use super::traffic;
 use crate::numeric::fp8::Fp8;
 use crate::numeric::half::Format;
 use crate::numeric::round::to_single;
 use crate::numeric::{double, single};
 use crate::program::ir::{Number, Rounding, Slot};
-use crate::program::ir_matrix::{Fragment, MatrixAccess, Mma};
+use crate::program::ir_matrix::{Fragment, FragmentAccess, MatrixAccess, Mma, Spread};
 
 /// Rows of a matrix that lanes hold, and columns of an 8×8 one.
 const GROUP: usize = 8;
@@ -34,23 +34,30 @@ fn place_of_total(e: usize, lane: usize) -> (usize, usize) {
     (lane / 4 + GROUP * (e / 2), lane % 4 * 2 + e % 2)
 }
 
+/// Where element `e` of a lane lies by rows, where `wmma` leaves it open.
+fn open_place(e: usize, of: &Fragment, lane: usize, elements: usize) -> usize {
+    let (register, within) = (e / of.packed(), e % of.packed());
+    ((register * LANES + lane) * of.packed() + within) % elements
+}
+
 /// D = A·B + C.
 pub(super) fn multiply(frame: &mut Frame, op: &Mma) {
-    let tall = op.m > GROUP;
+    let (tall, open) = (op.m > GROUP, op.spread == Spread::Open);
     let a = gathered(frame, &op.a, op.m * op.k, |e, lane| {
         let (row, column) = place(e, op.a.packed(), lane, tall);
-        row * op.k + column
+        if open { open_place(e, &op.a, lane, op.m * op.k) } else { row * op.k + column }
     });
     // By columns of B, which lanes hold as if they were rows.
     let b = gathered(frame, &op.b, op.n * op.k, |e, lane| {
         let (column, row) = place(e, op.b.packed(), lane, false);
-        column * op.k + row
+        let index = open_place(e, &op.b, lane, op.n * op.k);
+        if open { index % op.n * op.k + index / op.n } else { column * op.k + row }
     });
-    let at = |e, lane| {
+    let at = |of: &Fragment, e, lane| {
         let (row, column) = place_of_total(e, lane);
-        row * op.n + column
+        if open { open_place(e, of, lane, op.m * op.n) } else { row * op.n + column }
     };
-    let mut total = gathered(frame, &op.c, op.m * op.n, at);
+    let mut total = gathered(frame, &op.c, op.m * op.n, |e, lane| at(&op.c, e, lane));
     for (i, sum) in total.iter_mut().enumerate() {
         let (row, column) = (i / op.n * op.k, i % op.n * op.k);
         let terms = a[row..row + op.k].iter().zip(&b[column..column + op.k]);
@@ -59,7 +66,7 @@ pub(super) fn multiply(frame: &mut Frame, op: &Mma) {
             _ => terms.fold(*sum, |sum, (x, y)| sum + x * y),
         };
     }
-    scattered(frame, &op.d, op.saturates, |e, lane| total[at(e, lane)]);
+    scattered(frame, &op.d, op.saturates, |e, lane| total[at(&op.d, e, lane)]);
 }
 
 /// The elements of a matrix in one row after the other, by the place of each.
@@ -148,7 +155,52 @@ fn transposed(words: &Words) -> Words {
     })
 }
 
+/// Where element `e` of each lane lies in memory.
+fn element_addresses(frame: &Frame, op: &FragmentAccess, e: usize) -> Longs {
+    let base = frame.addresses(op.element.base, op.element.offset);
+    let stride = frame.word(op.stride);
+    std::array::from_fn(|lane| {
+        let index = open_place(e, &op.fragment, lane, op.rows * op.columns);
+        let (row, column) = (index / op.columns, index % op.columns);
+        let (far, near) = if op.by_rows { (row, column) } else { (column, row) };
+        let element = far as u64 * u64::from(stride[lane]) + near as u64;
+        base[lane].wrapping_add(element * u64::from(op.element.bytes))
+    })
+}
+
 impl Engine<'_> {
+    /// `wmma.load` and `wmma.store`, element by element.
+    pub(super) fn access_fragment(
+        &mut self,
+        frame: &mut Frame,
+        private: &mut Private<'_>,
+        op: &FragmentAccess,
+        place: Place,
+    ) -> Result<(), Fault> {
+        let (packed, bits) = (op.fragment.packed(), op.fragment.number.bits());
+        for (register, reg) in op.fragment.regs.iter().enumerate() {
+            let mut words = frame.any(*reg);
+            for within in 0..packed {
+                let addresses = element_addresses(frame, op, register * packed + within);
+                let shift = within as u32 * bits % 64;
+                let mask = u64::MAX >> (64 - bits) << shift;
+                if op.is_store {
+                    frame.set_any(op.scratch, &words.map(|w| w >> shift), FULL);
+                    self.store_at(frame, private, &op.element, addresses, FULL)?;
+                } else {
+                    self.load_at(frame, private, &op.element, addresses, FULL, place)?;
+                    for (word, element) in words.iter_mut().zip(frame.any(op.scratch)) {
+                        *word = *word & !mask | element << shift & mask;
+                    }
+                }
+            }
+            if !op.is_store {
+                frame.set_any(*reg, &words, FULL);
+            }
+        }
+        Ok(())
+    }
+
     /// `ldmatrix` and `stmatrix`.
     pub(super) fn access_matrices(
         &mut self,

@@ -90,7 +90,20 @@ impl<'a> Engine<'a> {
         active: u32,
         place: Place,
     ) -> Result<(), Fault> {
-        let mut addresses = frame.addresses(op.base, op.offset);
+        let addresses = frame.addresses(op.base, op.offset);
+        self.load_at(frame, private, op, addresses, active, place)
+    }
+
+    /// Executes a load from these addresses.
+    pub(super) fn load_at(
+        &mut self,
+        frame: &mut Frame,
+        private: &mut Private<'_>,
+        op: &MemoryAccess,
+        mut addresses: Longs,
+        active: u32,
+        place: Place,
+    ) -> Result<(), Fault> {
         if op.space != MemorySpace::Generic {
             return self.load_space(frame, private, op, op.space, &addresses, active, place);
         }
@@ -259,7 +272,19 @@ impl<'a> Engine<'a> {
         op: &MemoryAccess,
         active: u32,
     ) -> Result<(), Fault> {
-        let mut addresses = frame.addresses(op.base, op.offset);
+        let addresses = frame.addresses(op.base, op.offset);
+        self.store_at(frame, private, op, addresses, active)
+    }
+
+    /// Executes a store to these addresses.
+    pub(super) fn store_at(
+        &mut self,
+        frame: &mut Frame,
+        private: &mut Private<'_>,
+        op: &MemoryAccess,
+        mut addresses: Longs,
+        active: u32,
+    ) -> Result<(), Fault> {
         if op.space != MemorySpace::Generic {
             return self.store_space(frame, private, op, op.space, &addresses, active);
         }

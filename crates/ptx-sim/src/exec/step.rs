@@ -197,7 +197,7 @@ impl Engine<'_> {
     ) -> Result<Next, Fault> {
         match &inst.op {
             Op::Collective(op) => {
-                return match collective::run(self, warp, index, frame, block.shared, op, place)? {
+                return match collective::run(self, warp, index, frame, block, op, place)? {
                     true => {
                         self.count(inst.class, active);
                         Ok(Next::Go(place.pc + 1))

@@ -5,7 +5,7 @@ use super::ir::{Alu, AluOp, Class, Op, Slot};
 use super::modifiers::Modifiers;
 use super::{
     decode_async, decode_control, decode_convert, decode_float, decode_integer, decode_matrix,
-    decode_memory, decode_warp,
+    decode_memory, decode_warp, decode_wmma,
 };
 use crate::syntax::{Instruction, Module, Operand};
 
@@ -84,6 +84,7 @@ fn moves_control(root: &str) -> bool {
             | "elect"
             | "activemask"
             | "mma"
+            | "wmma"
             | "ldmatrix"
             | "stmatrix"
             | "movmatrix"
@@ -126,6 +127,7 @@ fn dispatch(ctx: &mut Ctx<'_, '_, '_>, root: &str, modifiers: Modifiers<'_>) -> 
         "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => {
             decode_matrix::matrix(ctx, root, modifiers)
         }
+        "wmma" => decode_wmma::wmma(ctx, modifiers),
         "bar" | "barrier" => decode_warp::barrier(ctx, modifiers),
         "ret" | "exit" | "trap" | "brkpt" | "call" => {
             decode_control::transfer(ctx, root, modifiers)

@@ -1,18 +1,18 @@
 //! Tensor-core instructions on registers, and how their operands come from shared memory.
 //!
-//! Not here: `wmma`, sparse forms, formats of less than 8 bits, and what only one generation has
+//! `wmma` is in `decode_wmma`. Not here: sparse forms, formats of less than 8 bits, and what only one generation has
 //! (`mma.m8n8k4` on halves, `wgmma`, `tcgen05`).
 
 use super::builder::{Decoded, Reject, malformed};
 use super::decode::Ctx;
 use super::decode_integer::{destination, value};
 use super::ir::{Class, Collective, Constant, MemorySpace, Number, Op};
-use super::ir_matrix::{Fragment, MatrixAccess, Mma, packed};
+use super::ir_matrix::{Fragment, MatrixAccess, Mma, Spread, packed};
 use super::modifiers::Modifiers;
 use crate::syntax::Operand;
 
 /// Lanes of a warp, each of which holds an equal part of a matrix.
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 
 /// Formats of A and B with the shapes (m, n, k) that they come in.
 const SHAPES: [(&[Number], &[[usize; 3]]); 5] = [
@@ -40,18 +40,18 @@ pub(super) fn matrix(
 }
 
 /// The whole warp takes part.
-fn emit(ctx: &mut Ctx<'_, '_, '_>, collective: Collective, class: Class) {
+pub(super) fn emit(ctx: &mut Ctx<'_, '_, '_>, collective: Collective, class: Class) {
     let mask = ctx.builder.word_constant(Constant::Value(u64::from(u32::MAX)));
     ctx.emit(Op::Collective(Box::new((collective, mask))), class);
 }
 
-fn shape(text: &str) -> Option<[usize; 3]> {
+pub(super) fn shape(text: &str) -> Option<[usize; 3]> {
     let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
     let (n, k) = rest.split_once('k')?;
     Some([m.parse().ok()?, n.parse().ok()?, k.parse().ok()?])
 }
 
-fn format(name: &str) -> Decoded<Number> {
+pub(super) fn format(name: &str) -> Decoded<Number> {
     Ok(match name {
         "f16" => Number::F16,
         "bf16" => Number::Bf16,
@@ -68,7 +68,7 @@ fn format(name: &str) -> Decoded<Number> {
 }
 
 /// True where a product of A's format may be added up in this one.
-fn adds_up(a: Number, total: Number) -> bool {
+pub(super) fn adds_up(a: Number, total: Number) -> bool {
     match a {
         Number::F16 | Number::E4m3 | Number::E5m2 => matches!(total, Number::F16 | Number::F32),
         Number::Bf16 | Number::Tf32 => total == Number::F32,
@@ -82,6 +82,8 @@ fn adds_up(a: Number, total: Number) -> bool {
 fn multiply(ctx: &mut Ctx<'_, '_, '_>, mut modifiers: Modifiers<'_>) -> Decoded<()> {
     modifiers.take("kind::f8f6f4");
     let saturates = modifiers.take("satfinite");
+    // Of doubles, which round to nearest here.
+    modifiers.take("rn");
     let by_rows = modifiers.take("row") && modifiers.take("col");
     let [place, d, a, b, c] = modifiers.left[..] else { return Err(Reject::Unsupported) };
     let [m, n, k] = shape(place).ok_or(Reject::Unsupported)?;
@@ -94,6 +96,7 @@ fn multiply(ctx: &mut Ctx<'_, '_, '_>, mut modifiers: Modifiers<'_>) -> Decoded<
         return Err(Reject::Unsupported);
     }
     let mma = Mma {
+        spread: Spread::Documented,
         m,
         n,
         k,
@@ -123,10 +126,20 @@ fn fragment(
     if parts.len() != expected {
         return malformed(format!("expected {expected} registers of a matrix"));
     }
+    registers(ctx, number, parts, index == 0)
+}
+
+/// Registers of elements; only those that are read may be constants.
+pub(super) fn registers(
+    ctx: &mut Ctx<'_, '_, '_>,
+    number: Number,
+    parts: &[Operand],
+    written: bool,
+) -> Decoded<Fragment> {
     let bits = number.bits().max(32);
-    let reg = |part: &Operand| match index {
-        0 => ctx.builder.any(part),
-        _ => ctx.builder.source(part, bits),
+    let reg = |part: &Operand| match written {
+        true => ctx.builder.any(part),
+        false => ctx.builder.source(part, bits),
     };
     Ok(Fragment { number, regs: parts.iter().map(reg).collect::<Decoded<_>>()? })
 }

@@ -55,7 +55,7 @@ pub(super) fn address_space(
 }
 
 /// Removes a state space; none means generic.
-fn take_space(modifiers: &mut Modifiers<'_>) -> Decoded<MemorySpace> {
+pub(super) fn take_space(modifiers: &mut Modifiers<'_>) -> Decoded<MemorySpace> {
     const NAMES: [&str; 10] = [
         "global",
         "shared",

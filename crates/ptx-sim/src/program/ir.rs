@@ -10,7 +10,7 @@ pub(crate) use super::ir_alu::{
     Alu, AluOp, BoolOp, Compare, CompareResult, Convert, Number, Pairing, Rounding, SetCompare,
     flag,
 };
-use super::ir_matrix::{MatrixAccess, Mma};
+use super::ir_matrix::{FragmentAccess, MatrixAccess, Mma};
 use crate::report::Location;
 use crate::syntax::SourceLocation;
 
@@ -181,6 +181,8 @@ pub(crate) enum Collective {
     },
     /// `ldmatrix`, `stmatrix`
     Access(Box<MatrixAccess>),
+    /// `wmma.load`, `wmma.store`
+    FragmentAccess(Box<FragmentAccess>),
 }
 
 /// `cp.async` from global to shared memory.

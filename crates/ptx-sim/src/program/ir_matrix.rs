@@ -1,10 +1,11 @@
 //! Matrix instructions as decoded: fragments of matrices in the registers of a warp.
 
-use super::ir::{Base, Number, Reg, Slot};
+use super::ir::{Base, MemoryAccess, Number, Reg, Slot};
 
-/// `mma`: D = A·B + C, each matrix spread over the 32 lanes.
+/// `mma` and `wmma.mma`: D = A·B + C, each matrix spread over the 32 lanes.
 #[derive(Debug, Clone)]
 pub(crate) struct Mma {
+    pub(crate) spread: Spread,
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
@@ -14,6 +15,15 @@ pub(crate) struct Mma {
     pub(crate) d: Fragment,
     /// Integer results clamp instead of wrapping.
     pub(crate) saturates: bool,
+}
+
+/// Which elements a lane holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// As PTX says for `mma`.
+    Documented,
+    /// As `wmma` leaves open: by rows, register by register; a format may repeat them.
+    Open,
 }
 
 /// One matrix: its element format and each lane's registers.
@@ -33,6 +43,22 @@ impl Fragment {
 /// Elements of a format in one register: doubles have 64 bits, all others share 32.
 pub(crate) fn packed(number: Number) -> usize {
     (32 / number.bits() as usize).max(1)
+}
+
+/// `wmma.load` and `wmma.store`: a matrix between memory and registers, spread [`Spread::Open`].
+#[derive(Debug, Clone)]
+pub(crate) struct FragmentAccess {
+    pub(crate) fragment: Fragment,
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    /// In memory rows lie one after the other, else columns.
+    pub(crate) by_rows: bool,
+    /// Elements from one row (or column) to the next.
+    pub(crate) stride: Slot,
+    /// The access of one element, through a register of its own.
+    pub(crate) element: MemoryAccess,
+    pub(crate) scratch: Reg,
+    pub(crate) is_store: bool,
 }
 
 /// `ldmatrix` and `stmatrix`: 8×8 matrices of 16-bit elements between shared memory and registers.

@@ -13,6 +13,7 @@ mod decode_integer;
 mod decode_matrix;
 mod decode_memory;
 mod decode_warp;
+mod decode_wmma;
 mod function;
 pub(crate) mod ir;
 mod ir_alu;

@@ -5,7 +5,7 @@ use ptx_sim::{
 };
 
 /// (name, text) of every fixture.
-pub(crate) const FIXTURES: [(&str, &str); 10] = [
+pub(crate) const FIXTURES: [(&str, &str); 12] = [
     ("basic.sm_80", include_str!("../ptx/basic.sm_80.ptx")),
     ("basic.sm_90a", include_str!("../ptx/basic.sm_90a.ptx")),
     ("basic.sm_100a", include_str!("../ptx/basic.sm_100a.ptx")),
@@ -16,6 +16,8 @@ pub(crate) const FIXTURES: [(&str, &str); 10] = [
     ("matrix.sm_80", include_str!("../ptx/matrix.sm_80.ptx")),
     ("matrix.sm_90a", include_str!("../ptx/matrix.sm_90a.ptx")),
     ("matrix.sm_100a", include_str!("../ptx/matrix.sm_100a.ptx")),
+    ("wmma.sm_80", include_str!("../ptx/wmma.sm_80.ptx")),
+    ("wmma.sm_100a", include_str!("../ptx/wmma.sm_100a.ptx")),
 ];
 
 /// All fixtures compiled from one source.

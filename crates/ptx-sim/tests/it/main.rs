@@ -12,3 +12,4 @@ mod matrix;
 mod opcodes;
 mod schedule;
 mod text;
+mod wmma;

@@ -5,7 +5,7 @@ root, here = pathlib.Path(sys.argv[1]), pathlib.Path(__file__).parent
 ctypes.CDLL(root / "lib/libnvrtc-builtins.so.13.0", mode=ctypes.RTLD_GLOBAL)
 nvrtc = ctypes.CDLL(root / "lib/libnvrtc.so.13")
 ARCHES = {"basic": ["sm_80", "sm_90a", "sm_100a"], "concurrency": ["sm_80", "sm_90a", "sm_100a"], "faults": ["sm_90a"],
-          "matrix": ["sm_80", "sm_90a", "sm_100a"]}
+          "matrix": ["sm_80", "sm_90a", "sm_100a"], "wmma": ["sm_80", "sm_100a"]}
 for name, arches in ARCHES.items():
     source = (here / f"{name}.cu").read_bytes()
     for arch in arches:
@@ -21,6 +21,6 @@ for name, arches in ARCHES.items():
         getattr(nvrtc, f"nvrtcGet{get}")(program, text)
         if code:
             sys.exit(text.value.decode())
-        # NVRTC writes the working directory into .file; nobody else's machine has it.
-        ptx = text.value.replace(f"{pathlib.Path.cwd()}/".encode(), b"")
+        # NVRTC writes the working directory and header folders into .file; nobody else's machine has them.
+        ptx = text.value.replace(f"{pathlib.Path.cwd()}/".encode(), b"").replace(f"{root}/".encode(), b"")
         (here / f"{name}.{arch}.ptx").write_bytes(ptx)
