@@ -1,7 +1,7 @@
 //! `cp.async`: copies from global to shared memory that arrive as late as PTX allows.
 //!
-//! Addresses are checked when a copy is issued. Its bytes move when its thread waits for it, so that
-//! a kernel that reads before it has waited reads what was there before.
+//! Addresses are checked when a copy is issued. Its bytes move when its thread waits for it, so
+//! that a kernel that reads before it has waited reads what was there before.
 
 use super::engine::{Engine, Fault, Place};
 use super::fault;

@@ -3,7 +3,8 @@
 use super::engine::{Engine, Fault};
 use super::fault;
 use super::frame::{Frame, LANES, Longs, lanes};
-use super::memory::{Private, get, put, split_generic};
+use super::memory::{Private, get, put};
+use super::space::split_generic;
 use crate::numeric::half::{self, Format};
 use crate::numeric::{double, single};
 use crate::program::ir::{Atomic, AtomicOp, MemorySpace, Number};

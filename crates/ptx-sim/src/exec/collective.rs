@@ -44,16 +44,8 @@ pub(super) fn run(
         }
         if member & warp.live() & !same == 0 {
             note_exited(engine, warp, member, same, place);
-            match &op.0 {
-                Collective::Access(access) => {
-                    engine.access_matrices(frame, block.shared, access)?;
-                }
-                Collective::FragmentAccess(access) => {
-                    let mut private = Private { shared: block.shared, local: &mut warp.local };
-                    engine.access_fragment(frame, &mut private, access, place)?;
-                }
-                other => execute(engine, frame, other, same, place),
-            }
+            let mut private = Private { shared: block.shared, local: &mut warp.local };
+            perform(engine, frame, &mut private, &op.0, same, place)?;
             ready |= same;
         } else {
             parked.push((member, same));
@@ -129,7 +121,26 @@ fn release_warp_sync(engine: &mut Engine<'_>, warp: &mut Warp, member: u32) -> b
     true
 }
 
-/// Executes for lanes that are all here.
+/// Executes for lanes that are all here, memory included.
+fn perform(
+    engine: &mut Engine<'_>,
+    frame: &mut Frame,
+    private: &mut Private<'_>,
+    op: &Collective,
+    active: u32,
+    place: Place,
+) -> Result<(), Fault> {
+    match op {
+        Collective::Access(access) => engine.access_matrices(frame, private.shared, access),
+        Collective::FragmentAccess(access) => engine.access_fragment(frame, private, access, place),
+        other => {
+            execute(engine, frame, other, active, place);
+            Ok(())
+        }
+    }
+}
+
+/// Executes what touches registers alone.
 fn execute(engine: &mut Engine<'_>, frame: &mut Frame, op: &Collective, active: u32, place: Place) {
     match *op {
         Collective::WarpSync | Collective::Access(_) | Collective::FragmentAccess(_) => {}
@@ -145,14 +156,7 @@ fn execute(engine: &mut Engine<'_>, frame: &mut Frame, op: &Collective, active: 
         }
         Collective::Vote { mode, d, p, negated } => {
             let votes = (frame.pred(p) ^ if negated { FULL } else { 0 }) & active;
-            let yes = match mode {
-                VoteMode::All => votes == active,
-                VoteMode::Any => votes != 0,
-                VoteMode::Uni => votes == active || votes == 0,
-                VoteMode::Ballot => false,
-            };
-            let value = if mode == VoteMode::Ballot { u64::from(votes) } else { u64::from(yes) };
-            frame.set_any(d, &[value; LANES], active);
+            frame.set_any(d, &[vote(mode, votes, active); LANES], active);
         }
         Collective::MatchAny { d, a } => {
             let values = frame.any(a);
@@ -181,6 +185,15 @@ fn execute(engine: &mut Engine<'_>, frame: &mut Frame, op: &Collective, active: 
             frame.set_any(d, &[u64::from(leader); LANES], active);
             frame.set_pred(p, 1 << leader, active);
         }
+    }
+}
+
+fn vote(mode: VoteMode, votes: u32, active: u32) -> u64 {
+    match mode {
+        VoteMode::All => u64::from(votes == active),
+        VoteMode::Any => u64::from(votes != 0),
+        VoteMode::Uni => u64::from(votes == active || votes == 0),
+        VoteMode::Ballot => u64::from(votes),
     }
 }
 

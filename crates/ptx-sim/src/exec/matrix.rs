@@ -1,8 +1,8 @@
 //! What the lanes of a warp do with matrices: products, transposition, 8×8 loads and stores.
 //!
-//! Products are exact and added up in double precision, then rounded once: towards zero to single,
-//! as tensor cores cut, to nearest to half. A tensor core cuts each product too, to a few bits below
-//! the largest; so results agree with it to the last bits only, not bit for bit.
+//! Products are exact and added up in double precision, then rounded once: towards zero to
+//! single, as tensor cores cut, to nearest to half. A tensor core cuts each product too, to a few
+//! bits below the largest; so results agree with it to the last bits only, not bit for bit.
 
 use super::engine::{Engine, Fault, Place};
 use super::frame::{FULL, Frame, LANES, Longs, Words};

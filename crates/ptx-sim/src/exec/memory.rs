@@ -4,12 +4,13 @@
 
 use super::engine::{Engine, Fault, Place};
 use super::fault;
-use super::frame::{Frame, LANES, Longs, lanes};
+use super::frame::{Frame, LANES, Longs};
 use super::gather::{
     each_element, fits, for_values, gather_words, load_pattern, load_pattern_global,
 };
+use super::space::split_generic;
 use super::traffic::{self, Pattern};
-use crate::machine::address::{Buffer, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
+use crate::machine::address::Buffer;
 use crate::program::ir::{MemoryAccess, MemorySpace};
 
 /// Memory private to a block or warp, while an instruction runs.
@@ -19,33 +20,6 @@ pub(super) struct Private<'w> {
     pub(super) shared: &'w mut [u8],
     /// Local memory of each lane.
     pub(super) local: &'w mut [Vec<u8>],
-}
-
-/// The space that a generic address falls into, and the address within it.
-pub(super) fn classify(address: u64) -> (MemorySpace, u64) {
-    match address {
-        SHARED_WINDOW..LOCAL_WINDOW => (MemorySpace::Shared, address - SHARED_WINDOW),
-        LOCAL_WINDOW..PARAM_WINDOW => (MemorySpace::Local, address - LOCAL_WINDOW),
-        a if (PARAM_WINDOW..PARAM_WINDOW + WINDOW_BYTES).contains(&a) => {
-            (MemorySpace::EntryParam, address - PARAM_WINDOW)
-        }
-        _ => (MemorySpace::Global, address),
-    }
-}
-
-/// Splits a generic access by space: the first lane's space and all lanes that share it.
-pub(super) fn split_generic(addresses: &mut Longs, active: u32) -> (MemorySpace, u32) {
-    let first = active.trailing_zeros() as usize % LANES;
-    let space = classify(addresses[first]).0;
-    let mut same = 0;
-    for lane in lanes(active) {
-        let (found, within) = classify(addresses[lane]);
-        if found == space {
-            addresses[lane] = within;
-            same |= 1 << lane;
-        }
-    }
-    (space, same)
 }
 
 /// Lanes whose access of `size` bytes is out of `bytes` or misaligned.

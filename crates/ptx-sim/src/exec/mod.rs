@@ -19,6 +19,7 @@ mod matrix;
 mod memory;
 mod operands;
 mod print;
+mod space;
 mod step;
 mod traffic;
 mod warp;

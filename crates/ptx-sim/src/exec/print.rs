@@ -2,7 +2,8 @@
 
 use super::engine::{Engine, Place};
 use super::frame::{Frame, lanes};
-use super::memory::{classify, get};
+use super::memory::get;
+use super::space::classify;
 use crate::limits::{PRINTED_BYTES_MAX, PRINTED_TEXT_BYTES_MAX};
 use crate::numeric::printf;
 use crate::program::ir::{Call, MemorySpace};

@@ -2,8 +2,9 @@
 
 use super::engine::{Engine, Fault, Place};
 use super::frame::{FULL, Frame, LANES, lanes};
-use super::memory::{Private, classify};
+use super::memory::Private;
 use super::print::LaneMemory;
+use super::space::classify;
 use super::warp::{Group, State, Warp};
 use super::{carry, collective};
 use crate::limits::{BUSY_EDGES_MAX, DEPTH_MAX, FRAME_BYTES_MAX, LOCAL_BYTES_MAX, POLL_EDGES_MAX};

@@ -1,7 +1,7 @@
 //! Tensor-core instructions on registers, and how their operands come from shared memory.
 //!
-//! `wmma` is in `decode_wmma`. Not here: sparse forms, formats of less than 8 bits, and what only one generation has
-//! (`mma.m8n8k4` on halves, `wgmma`, `tcgen05`).
+//! `wmma` is in `decode_wmma`. Not here: sparse forms, formats of less than 8 bits, and what only
+//! one generation has (`mma.m8n8k4` on halves, `wgmma`, `tcgen05`).
 
 use super::builder::{Decoded, Reject, malformed};
 use super::decode::Ctx;

@@ -18,6 +18,7 @@ mod function;
 pub(crate) mod ir;
 mod ir_alu;
 pub(crate) mod ir_matrix;
+mod ir_warp;
 mod layout;
 mod literals;
 mod modifiers;

@@ -248,7 +248,7 @@ fn products_of_every_form_are_those_of_the_definition() {
     }
 }
 
-/// Runs a body on one word of each lane, `%a`, with the result `%d`, and 512 bytes of shared memory.
+/// Runs a body on one word of each lane, `%a`, with the result `%d`, and 512 bytes shared.
 fn on_words(body: &str, words: &[u32]) -> Vec<u32> {
     let ptx = format!(
         ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 in, \
