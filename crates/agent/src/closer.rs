@@ -71,6 +71,8 @@ pub enum Done {
     Claimed { claim: String, says: String },
     /// Without what it was for, and why.
     Without(String),
+    /// Without it for noise alone; what is known of the kernel says whether it is tried again.
+    Noisy(String),
     /// It was stopped; what is left, in words.
     Left(String),
 }

@@ -107,7 +107,7 @@ async fn writes_and_looks(
         let store = Store::open_read_only(ledger).await?;
         let summary = store.run_summary(&world.run).await?;
         store.tells(&world.run).await?;
-        store.claims_of_run(&world.run).await?;
+        store.claims_of_kernels(&world.run).await?;
         looks.push(begun.elapsed());
         anyhow::ensure!(summary.tasks.iter().all(|task| task.best_seq.is_some()), "no best");
         store.close().await;

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use agent::{CardPace, Closer, Doing, Done, Looked, Pace};
 use judge::{Judge, JudgeError};
 use pipeline::closing::costs::{Seen, active_ms};
+use pipeline::closing::tries::stand_of;
 use pipeline::closing::{Best, Costs, Look, Work};
 use pipeline::comparison::Confidence;
 use pipeline::digest::Digest;
 use pipeline::limits::{ROUNDS_MAX, TASK_CHECK_MS};
 use store::{AcceptanceTimes, AttemptRow, Ended, Purpose, RunId, RunTask, Store};
 
-use crate::claims::accepting::{Accepted, accept};
+use crate::claims::accepting::{Accepted, accept, try_of};
 use crate::claims::carry::Carried;
 use crate::claims::subject::Subject;
 use crate::claims::{Aim, Effort, take, words};
@@ -158,6 +159,9 @@ async fn done(store: &Store, accepted: Accepted) -> anyhow::Result<Done> {
             "a person has to look: {}; `review approve {} --reason TEXT`",
             conclusion.cause, row.id
         )),
+        Carried::Ended(conclusion, Ended::Nothing) if conclusion.is_worth_another_try() => {
+            Done::Noisy(conclusion.cause.clone())
+        }
         Carried::Ended(conclusion, Ended::Nothing) => Done::Without(conclusion.cause.clone()),
         Carried::Deadline(left) | Carried::Interrupted(left) => Done::Left(left),
     })
@@ -218,14 +222,16 @@ pub(crate) async fn look(
 }
 
 async fn best_of(store: &Store, run: &RunId, task: &RunTask, seq: u32) -> anyhow::Result<Best> {
-    let (attempt, rows) = store.looks_at(run, &task.hash, seq).await?;
-    let ended = |holds: &dyn Fn(&AcceptanceTimes) -> bool| {
-        let ended = rows.iter().any(|row| row.ended && holds(row));
-        if ended { Look::Ended } else { Look::Due }
-    };
+    let attempt = store.attempt_id(run, &task.hash, seq).await?;
+    let rows = store.looks_at(&attempt).await?;
+    let measured = rows.iter().any(|row| {
+        row.purpose == Purpose::Measurement && row.attempt_id == attempt && row.conclusion.is_some()
+    });
+    let claims = rows.iter().filter(|row| row.purpose == Purpose::Claim);
+    let tries: Vec<_> = claims.map(|row| try_of(row.started_us, row.conclusion.as_ref())).collect();
     Ok(Best {
-        measurement: ended(&|row| row.purpose == Purpose::Measurement && row.attempt_id == attempt),
-        acceptance: ended(&|row| row.purpose == Purpose::Claim),
+        measurement: if measured { Look::Ended } else { Look::Due },
+        acceptance: stand_of(&tries, store.now_us()),
     })
 }
 

@@ -64,6 +64,8 @@ struct Script {
     card: Option<&'static str>,
     /// How long each step takes.
     takes: Duration,
+    /// Every other round takes the candidate twice as long.
+    noise: bool,
 }
 
 impl Script {
@@ -96,7 +98,9 @@ impl Script {
             Step::Window { subject, round, position, .. } => {
                 let gpu = self.card.map(card);
                 let window = window(subject.clone(), (*round, *position));
-                Entry::Window(WindowRecord { gpu, ..window })
+                let slow = self.noise && *subject == Subject::Candidate && round % 2 == 0;
+                let timed = if slow { timed(160_000.0) } else { window.timed };
+                Entry::Window(WindowRecord { gpu, timed, ..window })
             }
             Step::Done => panic!("nothing is to be performed"),
         })
@@ -121,19 +125,23 @@ fn card(uuid: &str) -> GpuRecord {
     }
 }
 
+fn timed(ns: f64) -> Timed {
+    let cold = Spread { median_ns: ns, p10_ns: ns, p90_ns: ns, samples: 50, dropped: 0 };
+    Timed::Measured { cold, warm: None, suspicion: None }
+}
+
 fn window(subject: Subject, (round, position): (u32, u32)) -> WindowRecord {
     let ns = match &subject {
         Subject::Candidate => 80_000.0,
         Subject::Baseline(id) if id.kind == BaselineKind::Eager => 120_000.0,
         Subject::Baseline(_) => 100_000.0,
     };
-    let cold = Spread { median_ns: ns, p10_ns: ns, p90_ns: ns, samples: 50, dropped: 0 };
     WindowRecord {
         case: "headline".to_owned(),
         subject,
         round,
         position,
-        timed: Timed::Measured { cold, warm: None, suspicion: None },
+        timed: timed(ns),
         gpu: None,
         flags_before: vec![("allow_tf32".to_owned(), "False".to_owned())],
         flags_after: vec![("allow_tf32".to_owned(), "False".to_owned())],

@@ -141,6 +141,8 @@ fn in_words(why: Unclaimed) -> &'static str {
             "an earlier kernel of it went through the protocol, and this one does while a card is \
              idle"
         }
+        Unclaimed::Again => "its acceptance was too noisy, and is tried again while a card is idle",
+        Unclaimed::Noise => "its acceptance was too noisy as often as it may be tried in a day",
         Unclaimed::GivenUp => "its acceptance did not come to an end",
     }
 }
