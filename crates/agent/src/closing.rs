@@ -260,6 +260,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         let left = left_us.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(0)));
         let pace = Pace {
             interrupt: self.claims.interrupt.clone(),
+            cancel: None,
             deadline: left.and_then(|left| Instant::now().checked_add(left)),
             card_time: Some(CardPace {
                 cap_us,

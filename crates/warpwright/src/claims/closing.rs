@@ -3,10 +3,10 @@
 //! Each is made on one card, so that the windows of a round have the same one; as many as there are
 //! cards go on side by side. What is looked at, and when, is the loop's; nothing here asks a model.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use agent::{CardPace, Closer, Doing, Done, Looked, Pace};
-use judge::{Judge, JudgeError};
+use judge::{CancelFlag, Judge, JudgeError};
 use pipeline::closing::costs::{Seen, active_ms};
 use pipeline::closing::tries::stand_of;
 use pipeline::closing::{Best, Costs, Look, Work};
@@ -17,6 +17,7 @@ use store::{AcceptanceTimes, AttemptRow, Ended, Purpose, RunId, RunTask, Store};
 
 use crate::claims::accepting::{Accepted, accept, try_of};
 use crate::claims::carry::Carried;
+use crate::claims::lanes::Lanes;
 use crate::claims::subject::Subject;
 use crate::claims::{Aim, Effort, take, words};
 use crate::settings::{EvaluatorSetting, Places, RunSettings};
@@ -35,8 +36,7 @@ pub(crate) struct Cards {
     toolchain_id: String,
     /// One for each card.
     judges: Vec<Arc<Judge>>,
-    /// Those that nobody uses.
-    free: Mutex<Vec<usize>>,
+    lanes: Arc<Lanes>,
 }
 
 /// True for a run whose best kernels are looked at on this machine, if it has cards.
@@ -74,17 +74,18 @@ impl Cards {
             tasks: store.run(run).await?.tasks,
             device_model: config.device.model.clone(),
             toolchain_id: config.toolchain_id.clone(),
-            free: Mutex::new((0..judges.len()).collect()),
+            lanes: lanes(&judges),
             judges,
         }))
     }
 
     async fn perform(&self, work: Work, seq: u32, pace: &Pace) -> anyhow::Result<Done> {
-        let place = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let Some(place) = place else { return Ok(Done::Left("no card is free".to_owned())) };
-        let done = self.perform_on(&self.judges[place], work, seq, pace).await;
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(place);
-        done
+        let look = |lane: usize, cancel: CancelFlag| {
+            let pace = Pace { cancel: Some(cancel), ..pace.clone() };
+            async move { self.perform_on(&self.judges[lane], work, seq, &pace).await }
+        };
+        let done = self.lanes.perform(&pace.cancel_flag(), was_stopped, look).await;
+        done.unwrap_or_else(|| Ok(Done::Left("no card is free".to_owned())))
     }
 
     async fn perform_on(
@@ -138,6 +139,22 @@ impl Cards {
             Carried::Ended(conclusion, _) => Done::Without(conclusion.cause.clone()),
             Carried::Deadline(left) | Carried::Interrupted(left) => Done::Left(left),
         })
+    }
+}
+
+/// A card of each judge, in service while its judge says so.
+fn lanes(judges: &[Arc<Judge>]) -> Arc<Lanes> {
+    let all = judges.to_vec();
+    let in_service = move |lane: usize| all[lane].parked_gpus().is_empty();
+    Lanes::new(judges.len(), Arc::new(in_service))
+}
+
+/// True for a look of which something is left, or whose wait for a card was ended.
+fn was_stopped(done: &anyhow::Result<Done>) -> bool {
+    match done {
+        Ok(Done::Left(_)) => true,
+        Ok(Done::Quietly | Done::Claimed { .. } | Done::Without(_) | Done::Noisy(_)) => false,
+        Err(error) => matches!(error.downcast_ref::<JudgeError>(), Some(JudgeError::Cancelled)),
     }
 }
 

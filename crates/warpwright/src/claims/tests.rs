@@ -250,7 +250,7 @@ impl Ledger {
 }
 
 fn unhurried() -> Pace {
-    Pace { interrupt: Interrupt::patient(), deadline: None, card_time: None }
+    Pace { interrupt: Interrupt::patient(), cancel: None, deadline: None, card_time: None }
 }
 
 fn all() -> Vec<BaselineId> {
