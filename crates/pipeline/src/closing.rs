@@ -3,7 +3,8 @@
 //!
 //! Every best kernel is measured beside a baseline, since one that is not leaves an operator
 //! without a number; claims follow in order of weight, as far as the time goes. What each costs is
-//! in [`costs`], whether a program may be tried again in [`tries`]. Nothing here runs anything. Start at [`plan`] and [`next`].
+//! in [`costs`], whether a program may be tried again in [`tries`]. Nothing here runs anything.
+//! Start at [`plan`] and [`next`].
 
 pub mod costs;
 #[cfg(test)]

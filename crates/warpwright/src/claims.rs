@@ -3,7 +3,8 @@
 //! [`subject`] is what is measured, [`measure`] who measures, [`carry`] the loop between them and
 //! the ledger, [`approval`] whether a claim may go out, [`words`] how it is printed, [`measured`]
 //! the shorter look at the best of a run. [`accepting`] takes one kernel through the protocol,
-//! [`closing`] those of a run while it goes on, on cards that [`lanes`] hands out. Start at [`take`].
+//! [`closing`] those of a run while it goes on, on cards that [`lanes`] hands out. Start at
+//! [`take`].
 
 pub(crate) mod accepting;
 pub(crate) mod approval;

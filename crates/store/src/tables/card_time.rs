@@ -1,5 +1,5 @@
-//! Tables `card_time` and `task_card_time`: how long cards were held, and may be, for the evaluations
-//! of a run, and what those that have ended took in all, for each task.
+//! Tables `card_time` and `task_card_time`: how long cards were held, and may be, for the
+//! evaluations of a run, and what those that have ended took in all, for each task.
 //!
 //! What has ended does not change any more, so a decision counts only the few that have not.
 

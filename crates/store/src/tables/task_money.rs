@@ -1,7 +1,7 @@
 //! Table `task_money`: what counts against each task of a run, in nano-dollars.
 //!
-//! As with the sums of a run ([`super::total`]), calls of closed attempts are kept as a sum and only
-//! those of the few others are counted each time.
+//! As with the sums of a run ([`super::total`]), calls of closed attempts are kept as a sum and
+//! only those of the few others are counted each time.
 
 use sqlx::{AssertSqlSafe, SqliteConnection};
 

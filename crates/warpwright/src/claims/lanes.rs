@@ -91,9 +91,8 @@ impl Lanes {
         let task = tokio::spawn(async move {
             while !own.is_cancelled() {
                 tokio::time::sleep(Duration::from_millis(LANE_POLL_MS)).await;
-                if stop.is_cancelled() {
-                    own.cancel();
-                } else if may_change && !(lanes.in_service)(lane) && lanes.take_for(&found) {
+                let goes_on = || may_change && !(lanes.in_service)(lane) && lanes.take_for(&found);
+                if stop.is_cancelled() || goes_on() {
                     own.cancel();
                 }
             }

@@ -315,6 +315,14 @@ async fn an_open_acceptance_goes_on_whichever_attempt_had_the_program() {
     let (carried, _) = ledger.carry(&open, &Script::default(), &unhurried()).await;
     assert!(matches!(carried.unwrap(), Carried::Ended(..)));
     let ended = ledger.store.acceptance(&open.id).await.unwrap();
+    let recheck = Aim {
+        attempt: &own,
+        purpose: Purpose::Recheck,
+        of_claim: None,
+        weaknesses: &[],
+        against: None,
+        named: "",
+    };
     for (row, attempt, of_claim, toolchain, expected) in [
         (&open, &own, None, "nvrtc", true),
         (&open, &other, None, "nvrtc", true),
@@ -324,25 +332,10 @@ async fn an_open_acceptance_goes_on_whichever_attempt_had_the_program() {
         (&measured, &own, None, "nvrtc", true),
         (&measured, &other, None, "nvrtc", false),
     ] {
-        let aim = Aim {
-            attempt,
-            purpose: row.purpose,
-            of_claim,
-            weaknesses: &[],
-            against: None,
-            named: "",
-        };
+        let aim = Aim { attempt, purpose: row.purpose, of_claim, ..recheck };
         assert_eq!(goes_on(row, aim, toolchain), expected, "{attempt} {of_claim:?} {toolchain}");
     }
-    let aim = Aim {
-        attempt: &own,
-        purpose: Purpose::Recheck,
-        of_claim: None,
-        weaknesses: &[],
-        against: None,
-        named: "",
-    };
-    assert!(!goes_on(&open, aim, "nvrtc"));
+    assert!(!goes_on(&open, recheck, "nvrtc"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -227,6 +227,17 @@ mod tests {
                 "PHYSICS",
                 Some("warpwright review list 0190:gelu:4"),
             ),
+            (failing, "Wrong/SHAPE (5)", Some("warpwright show 0190:gelu:9")),
+            (ending(), "no attempt ended", None),
+            (Ending { goes_on: true, ..ending() }, "no attempt", Some("warpwright resume 0190")),
+        ] {
+            check(&ending, why, command);
+        }
+    }
+
+    #[test]
+    fn what_another_run_found_is_told_with_the_way_there() {
+        for (ending, why, command) in [
             (
                 elsewhere(Acceptance::Waits("PHYSICS")),
                 "PHYSICS (by run 0177, of its #2",
@@ -243,17 +254,18 @@ mod tests {
                 "interrupted (by run 0177",
                 Some("warpwright accept 0190:gelu:1"),
             ),
-            (failing, "Wrong/SHAPE (5)", Some("warpwright show 0190:gelu:9")),
-            (ending(), "no attempt ended", None),
-            (Ending { goes_on: true, ..ending() }, "no attempt", Some("warpwright resume 0190")),
         ] {
-            let found = advice(&ending);
-            assert!(found.why.contains(why), "{found:?}");
-            let fits = match (&found.command, command) {
-                (Some(found), Some(command)) => found.starts_with(command),
-                (found, command) => found.is_none() && command.is_none(),
-            };
-            assert!(fits, "{found:?}, expected {command:?}");
+            check(&ending, why, command);
         }
+    }
+
+    fn check(ending: &Ending<'_>, why: &str, command: Option<&str>) {
+        let found = advice(ending);
+        assert!(found.why.contains(why), "{found:?}");
+        let fits = match (&found.command, command) {
+            (Some(found), Some(command)) => found.starts_with(command),
+            (found, command) => found.is_none() && command.is_none(),
+        };
+        assert!(fits, "{found:?}, expected {command:?}");
     }
 }

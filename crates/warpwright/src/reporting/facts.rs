@@ -31,10 +31,7 @@ pub(crate) async fn read(places: &Places, store: &Store, run: &RunId) -> anyhow:
     let weights = weights(&summary);
     let shares = pipeline::amdahl::shares(&weights);
     let claims = store.claims_of_kernels(run).await?;
-    let runs: BTreeSet<_> = claims.iter().map(|it| &it.claim.run_id).collect();
-    for other in runs.into_iter().filter(|it| *it != run) {
-        approval::hold_to_log(places, store, other).await?;
-    }
+    hold_others_to_log(places, store, run, &claims).await?;
     let mut reviews = store.reviews().await?;
     reviews.retain(|review| review.decision.is_none());
     let ends = store.search_ends(run).await?;
@@ -75,6 +72,20 @@ pub(crate) async fn read(places: &Places, store: &Store, run: &RunId) -> anyhow:
         summary,
         parts,
     })
+}
+
+/// Of claims that other runs made, too, what a person decided is what their logs say.
+async fn hold_others_to_log(
+    places: &Places,
+    store: &Store,
+    run: &RunId,
+    claims: &[KernelClaim],
+) -> anyhow::Result<()> {
+    let runs: BTreeSet<_> = claims.iter().map(|it| &it.claim.run_id).collect();
+    for other in runs.into_iter().filter(|it| *it != run) {
+        approval::hold_to_log(places, store, other).await?;
+    }
+    Ok(())
 }
 
 /// What each priced model costs, and what is to be said of an old price.
