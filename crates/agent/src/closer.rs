@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use judge::CancelFlag;
 use pipeline::closing::{Best, Costs, Work};
 use store::{AttemptId, RunId};
 use tokio::sync::Notify;
@@ -44,10 +45,20 @@ pub struct Looked {
 #[derive(Clone, Debug)]
 pub struct Pace {
     pub interrupt: Interrupt,
+    /// What its children watch, where something else than the interrupt stops them too.
+    pub cancel: Option<CancelFlag>,
     /// When everything must be over.
     pub deadline: Option<Instant>,
     /// The run's GPU-seconds that its steps are booked on; `None` where a person asked for a claim.
     pub card_time: Option<CardPace>,
+}
+
+impl Pace {
+    /// The flag that its children watch.
+    #[must_use]
+    pub fn cancel_flag(&self) -> CancelFlag {
+        self.cancel.clone().unwrap_or_else(|| self.interrupt.cancel_flag())
+    }
 }
 
 /// A run's GPU-seconds.
@@ -71,6 +82,8 @@ pub enum Done {
     Claimed { claim: String, says: String },
     /// Without what it was for, and why.
     Without(String),
+    /// Without it for noise alone; what is known of the kernel says whether it is tried again.
+    Noisy(String),
     /// It was stopped; what is left, in words.
     Left(String),
 }

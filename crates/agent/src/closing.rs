@@ -32,8 +32,8 @@ pub(crate) struct Looks {
     /// What the ledger said, and of which kernels; empty where it is to be asked again.
     looked: Vec<Looked>,
     bests: Vec<Option<u32>>,
-    /// Looks that were made here, with whether they came to an end.
-    made: BTreeMap<(Work, u32), Look>,
+    /// Looks that were made here, with what came of them.
+    made: BTreeMap<(Work, u32), Made>,
     from_us: i64,
     /// True where the run has no claim yet.
     awaits_first: bool,
@@ -47,6 +47,22 @@ struct InHand {
     work: Work,
     seq: u32,
     ends_us: i64,
+    limits: Limits,
+}
+
+/// What came of a look that was made here.
+#[derive(Clone, Copy)]
+enum Made {
+    Over(Look),
+    /// It was stopped where the run's limits were these.
+    Left(Limits),
+}
+
+/// The limits of a run that stop a look.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Limits {
+    end_us: Option<i64>,
+    gpu_us: Option<u64>,
 }
 
 pub(crate) struct Ended {
@@ -163,6 +179,11 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         looks.looked.len() == self.operators.len()
     }
 
+    fn limits(&self, told: &Told) -> Limits {
+        let budget = told.budget(self.budget);
+        Limits { end_us: budget.deadline_us, gpu_us: budget.gpu_us_max }
+    }
+
     fn frame(&self, looks: &Looks, told: &Told) -> Frame {
         Frame {
             from_us: looks.from_us,
@@ -177,11 +198,13 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
     fn stands(&self, looks: &Looks, told: &Told) -> Vec<Known> {
         let now_us = self.store.now_us();
         let searching = self.claims.shared.known().1;
+        let limits = self.limits(told);
         let of = |(place, looked): (usize, &Looked)| {
             let operator = &self.operators[place];
             let seq = looks.bests.get(place).copied().flatten();
             let in_hand = looks.in_hand.get(&place).filter(|it| Some(it.seq) != seq);
-            let best = looked.best.zip(seq).map(|(best, seq)| looks.made_of(place, seq, best));
+            let best = looked.best.zip(seq);
+            let best = best.map(|(best, seq)| looks.made_of(place, seq, best, limits));
             let is_accept = |it: &InHand| matches!(it.work, Work::Accept(_));
             Known {
                 weight: told.weight(&operator.task.hash, operator.weight),
@@ -219,7 +242,8 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             }
             let Some(seq) = looks.bests[work.place()] else { return Turn::Nothing };
             let cap_us = cap_of(work, told.budget(self.budget).gpu_us_max, &operators);
-            self.begin_look(looks, &frame, cap_us, (work, seq, work.cost_ms(&operators)));
+            let limits = self.limits(told);
+            self.begin_look(looks, &frame, (cap_us, limits), (work, seq, work.cost_ms(&operators)));
         }
     }
 
@@ -227,7 +251,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         &self,
         looks: &mut Looks,
         frame: &Frame,
-        cap_us: Option<u64>,
+        (cap_us, limits): (Option<u64>, Limits),
         (work, seq, cost_ms): (Work, u32, i64),
     ) {
         let task = &self.operators[work.place()].task.spec.name;
@@ -236,6 +260,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
         let left = left_us.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(0)));
         let pace = Pace {
             interrupt: self.claims.interrupt.clone(),
+            cancel: None,
             deadline: left.and_then(|left| Instant::now().checked_add(left)),
             card_time: Some(CardPace {
                 cap_us,
@@ -244,7 +269,7 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
             }),
         };
         let ends_us = frame.now_us.saturating_add(cost_ms.saturating_mul(1_000));
-        looks.in_hand.insert(work.place(), InHand { work, seq, ends_us });
+        looks.in_hand.insert(work.place(), InHand { work, seq, ends_us, limits });
         let (closer, place) = (Arc::clone(&looks.closer), work.place());
         looks
             .jobs
@@ -253,15 +278,19 @@ impl<L: Llm + Send + Sync + 'static> Engine<L> {
 
     fn note_looked(&self, looks: &mut Looks, ended: Ended) {
         looks.looked.clear();
-        let Some(InHand { work, seq, .. }) = looks.in_hand.remove(&ended.place) else { return };
+        let Some(InHand { work, seq, limits, .. }) = looks.in_hand.remove(&ended.place) else {
+            return;
+        };
         let task = &self.operators[ended.place].task.spec.name;
         let done = ended.done.unwrap_or_else(Done::Without);
         (self.observer)(Progress::LookEnded { task, seq, work, done: &done });
         let came_to = match &done {
-            Done::Quietly | Done::Claimed { .. } => Look::Ended,
-            Done::Without(_) | Done::Left(_) => Look::GivenUp,
+            Done::Quietly | Done::Claimed { .. } => Some(Made::Over(Look::Ended)),
+            Done::Without(_) => Some(Made::Over(Look::GivenUp)),
+            Done::Left(_) => Some(Made::Left(limits)),
+            Done::Noisy(_) => None,
         };
-        looks.made.insert((work, seq), came_to);
+        looks.made.extend(came_to.map(|it| ((work, seq), it)));
         if let Done::Claimed { claim, says } = done
             && std::mem::take(&mut looks.awaits_first)
         {
@@ -281,11 +310,14 @@ fn cap_of(work: Work, cap_us: Option<u64>, operators: &[Known]) -> Option<u64> {
 }
 
 impl Looks {
-    /// What the ledger says of a kernel, and what was made of it here: no look is made twice.
-    fn made_of(&self, place: usize, seq: u32, best: Best) -> Best {
-        let with = |known: Look, work: Work| match known {
-            Look::Due => self.made.get(&(work, seq)).copied().unwrap_or(Look::Due),
-            Look::Ended | Look::GivenUp => known,
+    /// What the ledger says of a kernel, and what was made of it here: no look is made twice, and
+    /// one that the run's limits stopped goes on only under others.
+    fn made_of(&self, place: usize, seq: u32, best: Best, limits: Limits) -> Best {
+        let with = |known: Look, work: Work| match (known, self.made.get(&(work, seq))) {
+            (Look::Due | Look::Again, Some(Made::Over(came_to))) => *came_to,
+            (Look::Due | Look::Again, Some(Made::Left(then))) if *then == limits => Look::GivenUp,
+            (Look::Due | Look::Again, Some(Made::Left(_)) | None) => known,
+            (Look::Ended | Look::Noisy | Look::GivenUp, _) => known,
         };
         Best {
             measurement: with(best.measurement, Work::Measure(place)),

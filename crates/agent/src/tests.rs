@@ -6,6 +6,7 @@ mod fixtures;
 mod interrupts;
 mod kills;
 mod known;
+mod looking_again;
 mod many;
 mod shortage;
 mod telling;

@@ -3,11 +3,13 @@
 //!
 //! Every best kernel is measured beside a baseline, since one that is not leaves an operator
 //! without a number; claims follow in order of weight, as far as the time goes. What each costs is
-//! in [`costs`]. Nothing here runs anything. Start at [`plan`] and [`next`].
+//! in [`costs`], whether a program may be tried again in [`tries`]. Nothing here runs anything.
+//! Start at [`plan`] and [`next`].
 
 pub mod costs;
 #[cfg(test)]
 mod tests;
+pub mod tries;
 
 use std::collections::BTreeSet;
 
@@ -35,10 +37,25 @@ pub struct Frame {
 pub enum Look {
     /// Not begun, or interrupted: the same step is made again.
     Due,
+    /// It came to nothing for noise, and may be tried again.
+    Again,
     /// Over, whatever came of it.
     Ended,
+    /// It came to nothing for noise, and was tried as often as it may be in a day.
+    Noisy,
     /// It cannot be had in this run; why was said.
     GivenUp,
+}
+
+impl Look {
+    /// True where it is to be made.
+    #[must_use]
+    pub fn is_due(self) -> bool {
+        match self {
+            Self::Due | Self::Again => true,
+            Self::Ended | Self::Noisy | Self::GivenUp => false,
+        }
+    }
 }
 
 /// The looks at an operator's best kernel.
@@ -89,6 +106,10 @@ pub enum Unclaimed {
     NoTime,
     /// An earlier kernel of it had its acceptance; the new one waits for an idle card.
     Replaced,
+    /// Its acceptance came to nothing for noise; it is tried again while a card is idle.
+    Again,
+    /// Its acceptance came to nothing for noise as often as it may be tried in a day.
+    Noise,
     /// Its acceptance did not come to an end here.
     GivenUp,
 }
@@ -138,7 +159,7 @@ impl Operator {
     /// True where its best kernel is not measured, or one may still come that is not.
     #[must_use]
     pub fn may_need_measurement(&self) -> bool {
-        self.searching || self.best.is_some_and(|best| best.measurement == Look::Due)
+        self.searching || self.best.is_some_and(|best| best.measurement.is_due())
     }
 }
 
@@ -221,11 +242,15 @@ fn fate(frame: &Frame, operator: &Operator, fits: impl FnOnce() -> bool) -> Fate
     match acceptance {
         Look::Due if operator.best.is_none() && !operator.searching => Fate::Nothing,
         Look::Ended => Fate::Accepted,
+        Look::Noisy => Fate::Measured(Unclaimed::Noise),
         Look::GivenUp => Fate::Measured(Unclaimed::GivenUp),
-        Look::Due if !frame.accepts => Fate::Measured(Unclaimed::Off),
+        Look::Due | Look::Again if !frame.accepts => Fate::Measured(Unclaimed::Off),
         Look::Due if operator.tried => Fate::Measured(Unclaimed::Replaced),
-        Look::Due if fits() => Fate::Claim,
-        Look::Due => Fate::Measured(Unclaimed::NoTime),
+        Look::Again if operator.tried => Fate::Measured(Unclaimed::Again),
+        Look::Due | Look::Again => match fits() {
+            true => Fate::Claim,
+            false => Fate::Measured(Unclaimed::NoTime),
+        },
     }
 }
 
@@ -247,7 +272,7 @@ pub fn next(
     let search_end_us = frame.search_end_us(plan);
     let measurable = |place: &usize| {
         let operator = &operators[*place];
-        let due = operator.best.is_some_and(|it| it.measurement == Look::Due);
+        let due = operator.best.is_some_and(|it| it.measurement.is_due());
         // One that may be replaced meanwhile must not keep the card from the one that replaces it.
         let end_us = if operator.searching { search_end_us } else { frame.end_us };
         due && end_us.is_none_or(|end_us| operator.costs.measure_ms <= frame.left_ms(end_us))
@@ -265,7 +290,7 @@ pub fn next(
         let operator = &operators[*place];
         let reserved = plan.fates.get(*place) == Some(&Fate::Claim);
         let end_us = if searching && !reserved { search_end_us } else { last_us };
-        let due = operator.best.is_some_and(|it| it.acceptance == Look::Due);
+        let due = operator.best.is_some_and(|it| it.acceptance.is_due());
         due && end_us.is_none_or(|end_us| operator.costs.accept_ms <= frame.left_ms(end_us))
     };
     let first = free.iter().filter(|place| !operators[**place].tried);

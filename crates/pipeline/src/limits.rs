@@ -254,6 +254,10 @@ pub const CLOSING_COSTS_SEEN: usize = 4;
 pub const CLOSING_GAP_MS_MAX: i64 = 300_000;
 /// The part of a run's time (one over this) that may be set aside for such looks.
 pub const CLOSING_SHARE_MAX: i64 = 2;
+/// Acceptances of one program in a day that end for noise: the best of many tries would be luck.
+pub const ACCEPTANCE_TRIES_A_DAY_MAX: usize = 2;
+/// A day, in microseconds.
+pub const DAY_US: i64 = 86_400_000_000;
 /// Time on a card that an evaluation is reserved, in microseconds: of the search, as long as the
 /// process of a candidate may take; of a promote, which has several, twice that; of a step of an
 /// acceptance, as long as a window of a baseline may take.

@@ -16,8 +16,8 @@ use crate::open::{Store, Work};
 use crate::scrubbing;
 use crate::tables::{acceptance, attempt, baseline, claim, event, review, run, task};
 use crate::{
-    AcceptanceId, AcceptanceRow, AcceptanceTimes, AttemptId, ClaimId, Ended, NewAcceptance,
-    PilotKey, Purpose, Result, RunId, RunLock,
+    AcceptanceId, AcceptanceRow, AcceptanceTimes, AttemptId, ClaimId, Ended, KernelLook,
+    NewAcceptance, PilotKey, Purpose, Result, RunId, RunLock,
 };
 
 impl Store {
@@ -133,14 +133,6 @@ impl Store {
         acceptance::of_key(&mut *self.read().await?, key).await
     }
 
-    /// The acceptances of an attempt, oldest first.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub async fn acceptances_of_attempt(&self, attempt: &AttemptId) -> Result<Vec<AcceptanceRow>> {
-        acceptance::of_attempt(&mut *self.read().await?, attempt).await
-    }
-
     /// The acceptances of a run in short, oldest first.
     ///
     /// # Errors
@@ -149,21 +141,21 @@ impl Store {
         acceptance::times_of_run(&mut *self.read().await?, run).await
     }
 
-    /// Acceptances of the kernel of an attempt in short, of equal programs of others too, and the
-    /// attempt's id, for which measurements are made.
+    /// The acceptances of the kernel of an attempt, oldest first: those of equal programs too,
+    /// whichever run had them, as only a measurement belongs to its attempt.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn looks_at(&self, attempt: &AttemptId) -> Result<Vec<KernelLook>> {
+        acceptance::looks_at(&mut *self.read().await?, attempt).await
+    }
+
+    /// The id of an attempt that is named by its number.
     ///
     /// # Errors
     /// An unknown attempt.
-    pub async fn looks_at(
-        &self,
-        run: &RunId,
-        task: &Digest,
-        seq: u32,
-    ) -> Result<(AttemptId, Vec<AcceptanceTimes>)> {
-        let mut tx = self.read().await?;
-        let attempt = attempt::id_of_seq(&mut tx, run, task, seq).await?;
-        let looks = acceptance::times_of_kernel(&mut tx, &attempt).await?;
-        Ok((attempt, looks))
+    pub async fn attempt_id(&self, run: &RunId, task: &Digest, seq: u32) -> Result<AttemptId> {
+        attempt::id_of_seq(&mut *self.read().await?, run, task, seq).await
     }
 
     /// The newest acceptances on a model of card that ended with a conclusion about times, newest

@@ -9,8 +9,8 @@ use crate::error::StoreError;
 use crate::open::{Store, Work};
 use crate::tables::{acceptance, approval, claim, event, review, run};
 use crate::{
-    AcceptanceId, ClaimId, ClaimRow, ClaimState, Decision, NewCheck, Result, ReviewRow, Ruling,
-    RunId,
+    AcceptanceId, ClaimId, ClaimRow, ClaimState, Decision, KernelClaim, NewCheck, Result,
+    ReviewRow, Ruling, RunId,
 };
 
 impl Store {
@@ -22,12 +22,21 @@ impl Store {
         claim::with_prefix(&mut *self.read().await?, "").await
     }
 
-    /// The claims of a run, newest first.
+    /// The claims that a run made, newest first; see [`Store::claims_of_kernels`].
     ///
     /// # Errors
     /// Those of reading.
     pub async fn claims_of_run(&self, run: &RunId) -> Result<Vec<ClaimRow>> {
         claim::of_run(&mut *self.read().await?, run).await
+    }
+
+    /// The claims of the kernels that a run has, newest first: those that it made, and those that
+    /// other runs made of equal programs.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn claims_of_kernels(&self, run: &RunId) -> Result<Vec<KernelClaim>> {
+        claim::of_kernels(&mut *self.read().await?, run).await
     }
 
     /// The claim with this id, or with an id that begins so.

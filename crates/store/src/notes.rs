@@ -47,6 +47,14 @@ impl Store {
         event::search_ends(&mut *self.read().await?, run).await
     }
 
+    /// The tasks whose search has ended and has not gone on since.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn searches_over(&self, run: &RunId) -> Result<Vec<Digest>> {
+        event::searches_over(&mut *self.read().await?, run).await
+    }
+
     /// A model is not asked for a while, or not any more where `wait_ms` is `None`.
     ///
     /// # Errors

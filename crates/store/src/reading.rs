@@ -15,7 +15,7 @@ use crate::tables::outline::Which;
 use crate::tables::total::CallSums;
 use crate::tables::{
     answered, artifact, attempt, build, call, candidate, card_time, evaluation, outline, run,
-    to_u64, total,
+    task_money, to_u64, total,
 };
 use crate::{
     AttemptDetail, AttemptId, AttemptRow, Booking, Bookings, CallState, CandidateRow, CardTime,
@@ -168,7 +168,7 @@ impl Store {
     /// # Errors
     /// Those of reading.
     pub async fn spent_of_tasks(&self, run: &RunId) -> Result<Vec<(Digest, i64)>> {
-        let rows = call::spent_of_tasks(&mut *self.read().await?, run).await?;
+        let rows = task_money::of_tasks(&mut *self.read().await?, run).await?;
         Ok(rows.into_iter().map(|(task, nusd)| (Digest::from(task), nusd)).collect())
     }
 

@@ -24,12 +24,14 @@ pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod survey_time;
 pub(crate) mod task;
+pub(crate) mod task_money;
 pub(crate) mod tell;
 pub(crate) mod total;
 pub(crate) mod window;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sqlx::SqliteConnection;
 
 use crate::Result;
 use crate::error::StoreError;
@@ -69,4 +71,24 @@ pub(crate) fn to_u64(what: &str, value: i64) -> Result<u64> {
 
 pub(crate) fn to_u32(what: &str, value: i64) -> Result<u32> {
     u32::try_from(value).map_err(|_| StoreError::damaged(format!("{what} is no count: {value}")))
+}
+
+/// How many rows two queries do not share.
+fn difference(counted: &str, kept: &str) -> String {
+    format!(
+        "SELECT (SELECT count(*) FROM (SELECT * FROM ({counted}) EXCEPT {kept}))
+              + (SELECT count(*) FROM ({kept} EXCEPT SELECT * FROM ({counted})))"
+    )
+}
+
+/// True where two queries about a run find the same rows.
+async fn same_rows(
+    connection: &mut SqliteConnection,
+    run: &crate::RunId,
+    counted: &str,
+    kept: &str,
+) -> Result<bool> {
+    let query = sqlx::AssertSqlSafe(difference(counted, kept));
+    let differ: i64 = sqlx::query_scalar(query).bind(run.as_str()).fetch_one(connection).await?;
+    Ok(differ == 0)
 }

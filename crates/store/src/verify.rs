@@ -370,7 +370,7 @@ async fn stray_rows(
             return Ok(Some(format!("{rows} rows stand against {events} events `{kinds}`")));
         }
     }
-    Ok(None)
+    kept::changed_task_sums(connection, id).await
 }
 
 /// A claim whose state, or the reason for it, is not the one that the last event gave it.

@@ -3,13 +3,15 @@
 //! [`subject`] is what is measured, [`measure`] who measures, [`carry`] the loop between them and
 //! the ledger, [`approval`] whether a claim may go out, [`words`] how it is printed, [`measured`]
 //! the shorter look at the best of a run. [`accepting`] takes one kernel through the protocol,
-//! [`closing`] those of a run while it goes on. Start at [`take`].
+//! [`closing`] those of a run while it goes on, on cards that [`lanes`] hands out. Start at
+//! [`take`].
 
 pub(crate) mod accepting;
 pub(crate) mod approval;
 mod card_pace;
 pub(crate) mod carry;
 pub(crate) mod closing;
+mod lanes;
 pub(crate) mod measure;
 pub(crate) mod measured;
 pub(crate) mod subject;
@@ -75,7 +77,7 @@ pub(crate) async fn take(
     effort: Effort,
     pace: &Pace,
 ) -> anyhow::Result<(AcceptanceRow, Carried)> {
-    let cancel = pace.interrupt.cancel_flag();
+    let cancel = pace.cancel_flag();
     let begun = interrupted(store, judge, subject, aim).await?;
     let seed = match &begun {
         Some(row) => wiring::parse_seed(&store.acceptance_seed(&row.id).await?)?,

@@ -105,3 +105,7 @@ pub(crate) const PAGE_CODE_BYTES_MAX: usize = 1 << 20;
 pub(crate) const TASK_NAMES_MAX: usize = 12;
 /// Age of a price list, in days, from which on a run warns.
 pub(crate) const PRICE_DAYS_MAX: i64 = 90;
+/// How often a look at a kernel goes on on another card, and how often it is seen whether its card
+/// is out of service, in milliseconds.
+pub(crate) const LANE_CHANGES_MAX: u32 = 2;
+pub(crate) const LANE_POLL_MS: u64 = 200;

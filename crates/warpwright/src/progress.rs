@@ -121,10 +121,10 @@ fn look_in_words(work: Work, done: &Done) -> Option<String> {
     Some(match (work, done) {
         (_, Done::Quietly) => return None,
         (_, Done::Claimed { claim, says }) => format!("claim {claim}: {says}"),
-        (Work::Measure(_), Done::Without(why) | Done::Left(why)) => {
+        (Work::Measure(_), Done::Without(why) | Done::Noisy(why) | Done::Left(why)) => {
             format!("was not measured beside a baseline: {why}")
         }
-        (Work::Accept(_), Done::Without(why)) => format!("no claim: {why}"),
+        (Work::Accept(_), Done::Without(why) | Done::Noisy(why)) => format!("no claim: {why}"),
         (Work::Accept(_), Done::Left(left)) => {
             format!("its acceptance was stopped: {left}; `resume` or `accept` goes on with it")
         }

@@ -21,12 +21,12 @@ use crate::{Claims, Closer, Doing, Done, Engine, Looked, Pace, Progress, RunEnd}
 const TASKS: [&str; 3] = ["softmax_rows", "gelu", "vector_add"];
 const WEIGHTS: [f64; 3] = [1.0, 3.0, 2.0];
 const SECOND_US: i64 = 1_000_000;
-const DONE: RunEnd = RunEnd::Finished(StopReason::AttemptsSpent);
+pub(super) const DONE: RunEnd = RunEnd::Finished(StopReason::AttemptsSpent);
 
 type Acting = Box<dyn Fn(Work, Pace) -> Doing<'static, Result<Done, String>> + Send + Sync>;
 
 /// Cards that remember what they looked at, as the ledger would.
-struct Script {
+pub(super) struct Script {
     lanes: usize,
     ended: Mutex<BTreeMap<Work, u32>>,
     begun: Mutex<Vec<Work>>,
@@ -50,7 +50,7 @@ impl Script {
         })
     }
 
-    fn acting(
+    pub(super) fn acting(
         lanes: usize,
         act: impl Fn(Work, Pace) -> Doing<'static, Result<Done, String>> + Send + Sync + 'static,
     ) -> Self {
@@ -130,7 +130,7 @@ fn listen(engine: &mut Engine<ScriptedModel>) -> Arc<Heard> {
 }
 
 /// A run in which each task has a correct kernel, and may make `more` attempts.
-async fn world(more: u32, closer: &Arc<Script>) -> (World, Engine<ScriptedModel>) {
+pub(super) async fn world(more: u32, closer: &Arc<Script>) -> (World, Engine<ScriptedModel>) {
     let world = World::of(&TASKS).await;
     let store = world.store().await;
     for place in 0..TASKS.len() {
@@ -174,7 +174,7 @@ async fn give_kernel(store: &Store, run: &RunId, world: &World, place: usize) {
     store.close_attempt(&id, &Verdict::correct()).await.unwrap();
 }
 
-async fn run(engine: Engine<ScriptedModel>, world: &World) -> RunEnd {
+pub(super) async fn run(engine: Engine<ScriptedModel>, world: &World) -> RunEnd {
     Arc::new(engine).run(&world.run).await.unwrap()
 }
 

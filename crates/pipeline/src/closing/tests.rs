@@ -55,7 +55,7 @@ fn measurements_are_set_aside_first_then_claims_by_weight() {
 #[test]
 fn nothing_is_set_aside_for_what_is_done_or_will_not_be() {
     use Fate::{Accepted, Claim, Measured, Nothing};
-    use Look::{Due, Ended, GivenUp};
+    use Look::{Again, Due, Ended, GivenUp, Noisy};
     let tried = |it: Operator| Operator { tried: true, ..it };
     for (operator, accepts, minutes, fate) in [
         (operator(1.0, false, None), true, 0, Nothing),
@@ -67,6 +67,10 @@ fn nothing_is_set_aside_for_what_is_done_or_will_not_be() {
         (operator(1.0, true, best(Ended, Ended)), true, 1, Accepted),
         (tried(operator(1.0, true, best(Due, Due))), true, 1, Measured(Unclaimed::Replaced)),
         (operator(1.0, false, best(Ended, GivenUp)), true, 0, Measured(Unclaimed::GivenUp)),
+        // An earlier night's noise says nothing; this run's own waits for an idle card.
+        (operator(1.0, false, best(Ended, Again)), true, 3, Claim),
+        (tried(operator(1.0, false, best(Ended, Again))), true, 0, Measured(Unclaimed::Again)),
+        (operator(1.0, false, best(Ended, Noisy)), true, 0, Measured(Unclaimed::Noise)),
         (operator(1.0, true, best(Due, Due)), false, 1, Measured(Unclaimed::Off)),
         (operator(1.0, false, best(GivenUp, Due)), false, 0, Measured(Unclaimed::Off)),
     ] {
@@ -81,7 +85,7 @@ fn nothing_is_set_aside_for_what_is_done_or_will_not_be() {
 
 #[test]
 fn a_free_card_takes_what_fits_the_heaviest_first() {
-    use Look::{Due, Ended};
+    use Look::{Again, Due, Ended, Noisy};
     let measured = best(Ended, Due);
     let tried = |it: Operator| Operator { tried: true, ..it };
     let [light, heavy] = [1.0, 2.0].map(|weight| operator(weight, false, measured));
@@ -96,6 +100,8 @@ fn a_free_card_takes_what_fits_the_heaviest_first() {
         // A first claim goes before another one of a heavier operator.
         (vec![light, tried(heavy)], vec![], 0, Some(Work::Accept(0))),
         (vec![tried(light), tried(heavy)], vec![], 0, Some(Work::Accept(1))),
+        (vec![tried(operator(2.0, false, best(Ended, Again)))], vec![], 0, Some(Work::Accept(0))),
+        (vec![operator(2.0, false, best(Ended, Noisy))], vec![], 0, None),
         // It must be over at 20.
         (vec![light], vec![], 17, Some(Work::Accept(0))),
         (vec![light], vec![], 18, None),

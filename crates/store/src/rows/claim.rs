@@ -111,6 +111,20 @@ pub struct AcceptanceTimes {
     pub times_us: Vec<i64>,
 }
 
+/// An acceptance of a kernel in short.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelLook {
+    pub id: AcceptanceId,
+    pub run_id: RunId,
+    pub attempt_id: AttemptId,
+    /// Number of the attempt in its run.
+    pub seq: u32,
+    pub purpose: Purpose,
+    pub started_us: i64,
+    /// Present once it ended.
+    pub conclusion: Option<Conclusion>,
+}
+
 /// What the end of an acceptance led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -148,6 +162,22 @@ impl ClaimRow {
     #[must_use]
     pub fn is_approved(&self) -> bool {
         self.approvals.last().is_some_and(|it| it.decision == Decision::Accepted)
+    }
+}
+
+/// A claim of a kernel that a run has, whichever run made it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelClaim {
+    pub claim: ClaimRow,
+    /// Numbers of the attempts of the asked run, at the claim's task, that have the kernel.
+    pub seqs: Vec<u32>,
+}
+
+impl KernelClaim {
+    /// True where that attempt of the asked run has the kernel.
+    #[must_use]
+    pub fn is_of(&self, task: &Digest, seq: u32) -> bool {
+        self.claim.task_hash == *task && self.seqs.contains(&seq)
     }
 }
 

@@ -10,8 +10,8 @@ use crate::error::StoreError;
 use crate::limits::ACCEPTANCE_TIMES_MAX;
 use crate::open::Work;
 use crate::{
-    AcceptanceId, AcceptanceRow, AcceptanceTimes, AttemptId, ClaimId, NewAcceptance, Purpose,
-    Result, RunId,
+    AcceptanceId, AcceptanceRow, AcceptanceTimes, AttemptId, ClaimId, KernelLook, NewAcceptance,
+    Purpose, Result, RunId,
 };
 
 /// Stores a new acceptance with its seed; returns the hash of its protocol.
@@ -148,10 +148,7 @@ impl Stored {
     async fn row(self, connection: &mut SqliteConnection) -> Result<AcceptanceRow> {
         let protocol: Protocol =
             of_json("a protocol", &artifact::text(connection, &self.protocol).await?)?;
-        let conclusion = match &self.conclusion {
-            Some(hash) => Some(of_json("a conclusion", &artifact::text(connection, hash).await?)?),
-            None => None,
-        };
+        let conclusion = conclusion(connection, self.conclusion.as_deref()).await?;
         Ok(AcceptanceRow {
             id: AcceptanceId::from(self.id),
             run_id: RunId::from(self.run_id),
@@ -192,25 +189,11 @@ pub(crate) async fn of_key(
     connection: &mut SqliteConnection,
     key: &Digest,
 ) -> Result<Vec<AcceptanceRow>> {
-    where_equal(connection, "acceptance.eval_key", key.as_str()).await
-}
-
-/// The acceptances of an attempt, oldest first.
-pub(crate) async fn of_attempt(
-    connection: &mut SqliteConnection,
-    attempt: &AttemptId,
-) -> Result<Vec<AcceptanceRow>> {
-    where_equal(connection, "acceptance.attempt_id", attempt.as_str()).await
-}
-
-async fn where_equal(
-    connection: &mut SqliteConnection,
-    column: &'static str,
-    value: &str,
-) -> Result<Vec<AcceptanceRow>> {
-    let query = format!("{SELECT} WHERE {column} = $1 ORDER BY acceptance.rowid");
-    let stored: Vec<Stored> =
-        sqlx::query_as(sqlx::AssertSqlSafe(query)).bind(value).fetch_all(&mut *connection).await?;
+    let query = format!("{SELECT} WHERE acceptance.eval_key = $1 ORDER BY acceptance.rowid");
+    let stored: Vec<Stored> = sqlx::query_as(sqlx::AssertSqlSafe(query))
+        .bind(key.as_str())
+        .fetch_all(&mut *connection)
+        .await?;
     let mut rows = Vec::new();
     for stored in stored {
         rows.push(stored.row(connection).await?);
@@ -250,22 +233,52 @@ pub(crate) async fn times_of_run(
     stored.into_iter().map(StoredTimes::row).collect()
 }
 
-/// The acceptances of an attempt's kernel in short, oldest first: those of equal programs are too.
-pub(crate) async fn times_of_kernel(
+#[derive(sqlx::FromRow)]
+struct StoredLook {
+    id: String,
+    run_id: String,
+    attempt_id: String,
+    seq: u32,
+    purpose: String,
+    started_us: i64,
+    conclusion: Option<String>,
+}
+
+/// The acceptances of an attempt's kernel, oldest first: those of equal programs are too.
+pub(crate) async fn looks_at(
     connection: &mut SqliteConnection,
     attempt: &AttemptId,
-) -> Result<Vec<AcceptanceTimes>> {
-    let query = format!(
-        "{SELECT_TIMES} WHERE attempt_id = $1 OR acceptance.eval_key IN
-             (SELECT eval_key FROM evaluation WHERE evaluation.attempt_id = $1
-              AND eval_key IS NOT NULL)
-         ORDER BY acceptance.rowid"
-    );
-    let stored: Vec<StoredTimes> = sqlx::query_as(sqlx::AssertSqlSafe(query))
-        .bind(attempt.as_str())
-        .fetch_all(&mut *connection)
-        .await?;
-    stored.into_iter().map(StoredTimes::row).collect()
+) -> Result<Vec<KernelLook>> {
+    let query = "SELECT acceptance.id, attempt.run_id, attempt_id, attempt.seq, purpose,
+                     acceptance.started_us, conclusion
+                 FROM acceptance JOIN attempt ON attempt.id = attempt_id
+                 WHERE attempt_id = $1 OR acceptance.eval_key IN
+                     (SELECT eval_key FROM evaluation WHERE evaluation.attempt_id = $1
+                      AND eval_key IS NOT NULL)
+                 ORDER BY acceptance.rowid";
+    let stored: Vec<StoredLook> =
+        sqlx::query_as(query).bind(attempt.as_str()).fetch_all(&mut *connection).await?;
+    let mut looks = Vec::new();
+    for it in stored {
+        looks.push(KernelLook {
+            id: AcceptanceId::from(it.id),
+            run_id: RunId::from(it.run_id),
+            attempt_id: AttemptId::from(it.attempt_id),
+            seq: it.seq,
+            purpose: of_name("purpose", &it.purpose, Purpose::from_name(&it.purpose))?,
+            started_us: it.started_us,
+            conclusion: conclusion(connection, it.conclusion.as_deref()).await?,
+        });
+    }
+    Ok(looks)
+}
+
+async fn conclusion(
+    connection: &mut SqliteConnection,
+    hash: Option<&str>,
+) -> Result<Option<Conclusion>> {
+    let Some(hash) = hash else { return Ok(None) };
+    Ok(Some(of_json("a conclusion", &artifact::text(connection, hash).await?)?))
 }
 
 /// The newest acceptances on a model of card that came to times, newest first.

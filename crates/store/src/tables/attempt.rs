@@ -6,7 +6,7 @@ use pipeline::next_step::Ask;
 use pipeline::verdict::{Kind, Reason, Verdict};
 use sqlx::SqliteConnection;
 
-use super::{of_name, outline, to_u32, total};
+use super::{of_name, outline, task_money, to_u32, total};
 use crate::error::StoreError;
 use crate::open::Work;
 use crate::{AttemptId, Result, RunId};
@@ -247,5 +247,6 @@ pub(crate) async fn close(work: &mut Work, attempt: &Bare, verdict: &Verdict) ->
         .execute(work.connection())
         .await?;
     total::add(work, &attempt.run_id, &attempt.id).await?;
+    task_money::add(work, &attempt.id).await?;
     outline::fold(work, &attempt.run_id, &attempt.task_hash).await
 }

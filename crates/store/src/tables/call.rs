@@ -319,16 +319,3 @@ pub(crate) async fn set_ended(
 fn usage_json(usage: Option<Usage>) -> Result<Option<String>> {
     usage.map(|usage| to_json("the usage of a call", &usage)).transpose()
 }
-
-/// What counts against each task of a run, in nano-dollars: paid, or the worst case while that is
-/// not known.
-pub(crate) async fn spent_of_tasks(
-    connection: &mut SqliteConnection,
-    run: &crate::RunId,
-) -> Result<Vec<(String, i64)>> {
-    let query = "SELECT task_hash, CAST(min(total(CASE WHEN call.state IN ('settled', 'failed')
-                     THEN cost_nusd ELSE reserved_nusd END), 9e18) AS INTEGER)
-                 FROM call JOIN attempt ON attempt.id = call.attempt_id
-                 WHERE attempt.run_id = $1 GROUP BY task_hash ORDER BY task_hash";
-    Ok(sqlx::query_as(query).bind(run.as_str()).fetch_all(connection).await?)
-}

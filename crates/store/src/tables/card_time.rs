@@ -1,4 +1,7 @@
-//! Table `card_time`: how long cards were held, and may be, for the evaluations of a run.
+//! Tables `card_time` and `task_card_time`: how long cards were held, and may be, for the
+//! evaluations of a run, and what those that have ended took in all, for each task.
+//!
+//! What has ended does not change any more, so a decision counts only the few that have not.
 
 use pipeline::report::Stage;
 use sqlx::SqliteConnection;
@@ -41,9 +44,29 @@ pub(crate) async fn end(work: &mut Work, hold: &CardHold, used_us: u64) -> Resul
         .fetch_optional(work.connection())
         .await?;
     let why = || format!("nothing is reserved under {hold}");
-    attempt
+    let attempt = attempt
         .map(AttemptId::from)
-        .ok_or_else(|| StoreError::Unstorable { what: "time on a card", why: why() })
+        .ok_or_else(|| StoreError::Unstorable { what: "time on a card", why: why() })?;
+    let query = "INSERT INTO task_card_time (run_id, task_hash, used_us, evaluations, origin)
+                 SELECT run_id, task_hash, $2, 1, $3 FROM attempt WHERE id = $1
+                 ON CONFLICT (run_id, task_hash) DO UPDATE
+                     SET used_us = used_us + excluded.used_us, evaluations = evaluations + 1";
+    sqlx::query(query)
+        .bind(attempt.as_str())
+        .bind(to_i64("time on a card", used_us)?)
+        .bind(work.origin.to_string())
+        .execute(work.connection())
+        .await?;
+    Ok(attempt)
+}
+
+/// True where the sums that are kept are those of the evaluations that have ended.
+pub(crate) async fn fit(connection: &mut SqliteConnection, run: &RunId) -> Result<bool> {
+    let counted = "SELECT task_hash, sum(used_us), count(*)
+                   FROM card_time JOIN attempt ON attempt.id = attempt_id
+                   WHERE run_id = $1 AND used_us IS NOT NULL GROUP BY task_hash";
+    let kept = "SELECT task_hash, used_us, evaluations FROM task_card_time WHERE run_id = $1";
+    super::same_rows(connection, run, counted, kept).await
 }
 
 #[derive(sqlx::FromRow)]
@@ -59,12 +82,18 @@ pub(crate) async fn of_tasks(
     connection: &mut SqliteConnection,
     run: &RunId,
 ) -> Result<Vec<(String, CardTime)>> {
-    let query = "SELECT task_hash, coalesce(sum(used_us), 0) AS used_us,
-                     coalesce(sum(CASE WHEN used_us IS NULL THEN reserved_us END), 0)
-                         AS reserved_us,
-                     count(*) AS evaluations
-                 FROM card_time JOIN attempt ON attempt.id = attempt_id
-                 WHERE run_id = $1 GROUP BY task_hash ORDER BY task_hash";
+    // `CROSS` keeps the order: first the few that have not ended, which have an index.
+    let query = "SELECT task_hash, sum(used_us) AS used_us, sum(reserved_us) AS reserved_us,
+                     sum(evaluations) AS evaluations
+                 FROM (
+                     SELECT task_hash, used_us, 0 AS reserved_us, evaluations
+                     FROM task_card_time WHERE run_id = $1
+                     UNION ALL
+                     SELECT task_hash, 0, reserved_us, 1
+                     FROM card_time INDEXED BY card_time_open
+                     CROSS JOIN attempt ON attempt.id = attempt_id
+                     WHERE used_us IS NULL AND run_id = $1
+                 ) GROUP BY task_hash ORDER BY task_hash";
     let sums: Vec<Sum> = sqlx::query_as(query).bind(run.as_str()).fetch_all(connection).await?;
     let row = |sum: Sum| {
         let time = CardTime {

@@ -7,8 +7,8 @@ use sqlx::SqliteConnection;
 use super::{approval, artifact, of_json, of_name, to_json};
 use crate::open::Work;
 use crate::{
-    AcceptanceId, AttemptId, CheckOutcome, CheckRow, ClaimId, ClaimRow, ClaimState, NewCheck,
-    Result, RunId,
+    AcceptanceId, AttemptId, CheckOutcome, CheckRow, ClaimId, ClaimRow, ClaimState, KernelClaim,
+    NewCheck, Result, RunId,
 };
 
 /// Stores a claim; returns the hash of its artifact.
@@ -149,6 +149,36 @@ pub(crate) async fn of_run(
 ) -> Result<Vec<ClaimRow>> {
     let query = format!("{SELECT} WHERE attempt.run_id = $1");
     all(connection, &query, run.as_str()).await
+}
+
+/// The claims of the kernels that a run has, newest first, whichever run made them.
+pub(crate) async fn of_kernels(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+) -> Result<Vec<KernelClaim>> {
+    // A ledger has few claims and many attempts: asked from the claims' side.
+    let query = format!(
+        "{SELECT} WHERE attempt.run_id = $1 OR EXISTS
+             (SELECT 1 FROM evaluation JOIN attempt AS own ON own.id = evaluation.attempt_id
+              WHERE evaluation.eval_key = acceptance.eval_key AND own.run_id = $1)"
+    );
+    let mut found = Vec::new();
+    for claim in all(connection, &query, run.as_str()).await? {
+        let query = "SELECT own.seq FROM acceptance
+                     JOIN evaluation ON evaluation.eval_key = acceptance.eval_key
+                     JOIN attempt AS own ON own.id = evaluation.attempt_id
+                     WHERE acceptance.id = $1 AND own.run_id = $2
+                     UNION
+                     SELECT seq FROM attempt WHERE id = $3 AND run_id = $2 ORDER BY 1";
+        let seqs = sqlx::query_scalar(query)
+            .bind(claim.acceptance_id.as_str())
+            .bind(run.as_str())
+            .bind(claim.attempt_id.as_str())
+            .fetch_all(&mut *connection)
+            .await?;
+        found.push(KernelClaim { claim, seqs });
+    }
+    Ok(found)
 }
 
 async fn all(connection: &mut SqliteConnection, query: &str, value: &str) -> Result<Vec<ClaimRow>> {

@@ -150,6 +150,31 @@ pub(crate) async fn search_ends(
     Ok(ends)
 }
 
+/// Tasks of a run whose search has ended, and that were asked about no more since then.
+pub(crate) async fn searches_over(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+) -> Result<Vec<Digest>> {
+    let query = "SELECT json_extract(body, '$.task'), max(created_us) FROM event
+                 WHERE run_id = $1 AND kind = 'search_ended' GROUP BY 1";
+    let noted: Vec<(String, i64)> =
+        sqlx::query_as(query).bind(run.as_str()).fetch_all(&mut *connection).await?;
+    let mut over = Vec::new();
+    for (task, noted_us) in noted {
+        let query = "SELECT created_us FROM attempt WHERE run_id = $1 AND task_hash = $2
+                     ORDER BY seq DESC LIMIT 1";
+        let asked_us: Option<i64> = sqlx::query_scalar(query)
+            .bind(run.as_str())
+            .bind(&task)
+            .fetch_optional(&mut *connection)
+            .await?;
+        if asked_us.is_none_or(|asked_us| asked_us < noted_us) {
+            over.push(Digest::from(task));
+        }
+    }
+    Ok(over)
+}
+
 /// The end of a search, as its note has it.
 #[derive(serde::Deserialize)]
 struct Noted {

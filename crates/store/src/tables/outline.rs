@@ -199,9 +199,31 @@ pub(crate) async fn fits(
     task: &Digest,
 ) -> Result<bool> {
     let (best_seq, to) = folded(connection, run, task).await?;
+    if !is_whole(connection, run, task, to).await? {
+        return Ok(false);
+    }
     let mut attempts = of_task(connection, run, task, Which::Correct).await?;
     attempts.retain(|attempt| attempt.seq <= to);
     Ok(best(&attempts).map(|attempt| attempt.seq) == best_seq)
+}
+
+/// True where there are all attempts up to this one, and all are closed: what is folded of others
+/// would keep a better one from being seen.
+async fn is_whole(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+    task: &Digest,
+    to: u32,
+) -> Result<bool> {
+    let query = "SELECT count(*) FROM attempt
+                 WHERE run_id = $1 AND task_hash = $2 AND seq <= $3 AND state = 'closed'";
+    let closed: i64 = sqlx::query_scalar(query)
+        .bind(run.as_str())
+        .bind(task.as_str())
+        .bind(to)
+        .fetch_one(connection)
+        .await?;
+    Ok(closed == i64::from(to))
 }
 
 /// How the attempts of a run ended, by task: how many with each kind of verdict, and under `None`

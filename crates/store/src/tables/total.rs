@@ -120,10 +120,7 @@ pub(crate) async fn fit(connection: &mut SqliteConnection, run: &RunId) -> Resul
          WHERE attempt.run_id = $1 AND attempt.state = 'closed' GROUP BY call.state"
     );
     let kept = format!("SELECT state, {COLUMNS} FROM run_total WHERE run_id = $1");
-    let query = format!(
-        "SELECT (SELECT count(*) FROM (SELECT * FROM ({counted}) EXCEPT {kept}))
-              + (SELECT count(*) FROM ({kept} EXCEPT SELECT * FROM ({counted})))"
-    );
+    let query = super::difference(&counted, &kept);
     let unknown = to_json("a price", &Price::Unknown)?;
     let query = sqlx::query_scalar(AssertSqlSafe(query)).bind(run.as_str()).bind(unknown);
     let differ: i64 = query.fetch_one(connection).await?;

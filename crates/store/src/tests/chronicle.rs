@@ -143,4 +143,10 @@ async fn the_end_of_a_search_is_what_was_noted_last() {
         store.note_search_ended(run, &task, end).await.unwrap();
         assert_eq!(store.search_ends(run).await.unwrap(), [(task.clone(), end)]);
     }
+    assert_eq!(store.searches_over(run).await.unwrap(), std::slice::from_ref(&task));
+    // It was taken up again, and ended again.
+    ledger.open(1).await;
+    assert_eq!(store.searches_over(run).await.unwrap(), []);
+    store.note_search_ended(run, &task, SearchEnd::Plateau).await.unwrap();
+    assert_eq!(store.searches_over(run).await.unwrap(), [task]);
 }

@@ -1,6 +1,7 @@
 //! Runs: finding them, their ends, their numbers, their secrets.
 
 use pipeline::attempt::State;
+use pipeline::report::Stage;
 use pipeline::transcript::Usage;
 use pipeline::verdict::{Kind, Reason, Verdict};
 
@@ -166,6 +167,13 @@ async fn changed_sums_and_scores_are_found() {
         ("UPDATE run_task SET best_seq = NULL", "the best attempt"),
         ("UPDATE run_task SET best_seq = 2", "the best attempt"),
         ("UPDATE run_task SET folded_to = 0", "the best attempt"),
+        // What comes next would not be seen.
+        ("UPDATE run_task SET folded_to = 2", "the best attempt"),
+        ("UPDATE task_money SET nusd = nusd + 1", "the money of each task"),
+        ("DELETE FROM task_money", "the money of each task"),
+        ("UPDATE task_card_time SET used_us = used_us - 1", "the time on cards of each task"),
+        ("UPDATE task_card_time SET evaluations = 2", "the time on cards of each task"),
+        ("DELETE FROM task_card_time", "the time on cards of each task"),
         ("UPDATE evaluation SET score = '7'", "does not read back"),
         (
             "UPDATE evaluation SET score = replace(score, 'instructions\":', 'instructions\":1')",
@@ -174,7 +182,9 @@ async fn changed_sums_and_scores_are_found() {
         ("UPDATE evaluation SET promotion = '{\"passed\":{\"ratio\":2.0}}'", "score"),
     ] {
         let ledger = Ledger::new().await;
-        ledger.bring(1, State::Closed).await;
+        let id = ledger.bring(1, State::Closed).await;
+        let hold = ledger.store.reserve_card(&id, Stage::Promote, 60).await.unwrap();
+        ledger.store.release_card(&hold, 20).await.unwrap();
         assert!(ledger.store.verify_run(&ledger.run).await.unwrap().is_ok());
         ledger.sql(tampering).await.unwrap();
         let found = ledger.store.verify_run(&ledger.run).await.unwrap().unwrap_err();
@@ -209,6 +219,44 @@ async fn sums_of_an_older_ledger_are_those_of_its_calls() {
     ledger.sql(&format!("DELETE FROM run_total; {fill}")).await.unwrap();
     assert_eq!(ledger.store.bookings(&ledger.run).await.unwrap(), before);
     assert!(ledger.store.verify_run(&ledger.run).await.unwrap().is_ok());
+}
+
+/// What counts against a task is the same in an older ledger, and whatever is closed or has ended.
+#[tokio::test]
+async fn what_tasks_spent_is_kept_as_it_is_counted() {
+    let ledger = Ledger::new().await;
+    let (store, run) = (&ledger.store, &ledger.run);
+    let counted = "SELECT sum(CASE WHEN state IN ('settled', 'failed') THEN cost_nusd
+                       ELSE reserved_nusd END) FROM call";
+    let times = "SELECT sum(coalesce(used_us, reserved_us)) FROM card_time";
+    for (seq, reached, used_us) in [
+        (1, State::Closed, Some(20)),
+        (2, State::Sent, None),
+        (3, State::Closed, Some(70)),
+        (4, State::Judged, Some(5)),
+        (5, State::Closed, None),
+    ] {
+        let id = ledger.bring(seq, reached).await;
+        let hold = store.reserve_card(&id, Stage::Search, 600).await.unwrap();
+        if let Some(used_us) = used_us {
+            store.release_card(&hold, used_us).await.unwrap();
+        }
+        let spent = store.spent_of_tasks(run).await.unwrap();
+        assert_eq!(spent, [(task_hash(), ledger.count(counted).await)], "{seq}");
+        let time = store.card_time(run).await.unwrap();
+        assert_eq!(time.total_us() as i64, ledger.count(times).await, "{seq}");
+        assert_eq!(time.evaluations, u64::from(seq), "{seq}");
+    }
+    let before = (store.spent_of_tasks(run).await.unwrap(), store.card_time(run).await.unwrap());
+    let migration = include_str!("../../../../migrations/sqlite/0012_task_sums.sql");
+    for table in ["task_money", "task_card_time"] {
+        let start = migration.find(&format!("INSERT INTO {table}")).unwrap();
+        let fill = &migration[start..start + migration[start..].find(';').unwrap()];
+        ledger.sql(&format!("DELETE FROM {table}; {fill}")).await.unwrap();
+    }
+    let after = (store.spent_of_tasks(run).await.unwrap(), store.card_time(run).await.unwrap());
+    assert_eq!(after, before);
+    assert!(store.verify_run(run).await.unwrap().is_ok());
 }
 
 #[tokio::test]

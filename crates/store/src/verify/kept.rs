@@ -5,7 +5,7 @@ use serde_json::Value;
 use sqlx::SqliteConnection;
 
 use super::damage;
-use crate::tables::{evaluation, outline, run, total};
+use crate::tables::{card_time, evaluation, outline, run, task_money, total};
 use crate::{AttemptId, Result, RunId};
 
 /// What is kept of a report beside it is what the report says.
@@ -39,4 +39,22 @@ pub(super) async fn changed_sums(
     }
     let fit = total::fit(connection, id).await?;
     Ok((!fit).then(|| format!("the sums of the calls of run {id} are not those of its calls")))
+}
+
+/// What counts against each task: money, and time on cards.
+pub(super) async fn changed_task_sums(
+    connection: &mut SqliteConnection,
+    id: &RunId,
+) -> Result<Option<String>> {
+    for (fit, what) in [
+        (task_money::fit(connection, id).await?, "money"),
+        (card_time::fit(connection, id).await?, "time on cards"),
+    ] {
+        if !fit {
+            return Ok(Some(format!(
+                "the {what} of each task of run {id} is not what it adds up to"
+            )));
+        }
+    }
+    Ok(None)
 }

@@ -29,6 +29,8 @@ const MORE: u32 = 2_000;
 /// Writes and looks that are timed one by one.
 const WRITES: u32 = 2_000;
 const LOOKS: u32 = 20;
+/// Time on a card that an evaluation is reserved, in microseconds.
+const CARD_US: u64 = 60_000_000;
 /// One in so many attempts of the ledger has a kernel that is right.
 const CORRECT_ONE_IN: u32 = 4;
 
@@ -100,6 +102,7 @@ async fn writes_and_looks(
     }
     let of = [50, 99].map(|percent| percentile(&mut syncs, percent));
     say!("  the disk alone syncs 8 KiB within {:.3} ms, 99 of 100 within {:.3} ms", of[0], of[1]);
+    decisions(world, figures).await?;
     let mut looks = Vec::new();
     for _ in 0..LOOKS {
         let begun = Instant::now();
@@ -107,7 +110,7 @@ async fn writes_and_looks(
         let store = Store::open_read_only(ledger).await?;
         let summary = store.run_summary(&world.run).await?;
         store.tells(&world.run).await?;
-        store.claims_of_run(&world.run).await?;
+        store.claims_of_kernels(&world.run).await?;
         looks.push(begun.elapsed());
         anyhow::ensure!(summary.tasks.iter().all(|task| task.best_seq.is_some()), "no best");
         store.close().await;
@@ -119,6 +122,22 @@ async fn writes_and_looks(
         STATUS_MAX_MS,
     )?;
     Ok(())
+}
+
+/// What a decision asks the books for, where operators have allotments and cards a limit.
+async fn decisions(world: &World, figures: &mut Figures) -> anyhow::Result<()> {
+    let mut asked = Vec::new();
+    for _ in 0..WRITES {
+        let begun = Instant::now();
+        let spent = world.store.spent_of_tasks(&world.run).await?;
+        let time = world.store.card_time(&world.run).await?;
+        asked.push(begun.elapsed());
+        anyhow::ensure!(spent.len() == world.tasks.len(), "{} tasks", spent.len());
+        anyhow::ensure!(time.used_us > 0, "no time on cards");
+    }
+    say!("  half of the decisions' questions within {:.3} ms", percentile(&mut asked, 50));
+    let within = percentile(&mut asked, 99);
+    Ok(figures.below("99 of 100 decisions' questions within, ms", within, OVERHEAD_MAX_MS)?)
 }
 
 /// Writes attempts into the ledger as the loop does, with what a real one compiled to.
@@ -197,6 +216,8 @@ impl Filler {
             from_cache: false,
             danger: None,
         };
+        let hold = store.reserve_card(id, Stage::Search, CARD_US).await?;
+        store.release_card(&hold, CARD_US / 60).await?;
         store.record_judged(id, &new).await?;
         Ok(store.close_attempt(id, &verdict).await?)
     }

@@ -12,6 +12,7 @@ use anyhow::Context;
 use device::toolchain::{self, Choice, Toolchain};
 use judge::{Evaluator, Judge, JudgeConfig, RunSeed, judge_hash};
 use pipeline::budget::Budget;
+use pipeline::card_time::Where;
 use pipeline::device_facts::DeviceFacts;
 use pipeline::next_step::SearchLimits;
 use pipeline::task::Task;
@@ -70,8 +71,11 @@ impl World {
         };
         let prompts = read_folder("prompts", "")?.into_iter().map(text);
         let limits = SearchLimits { attempts_max: attempts, plateau: None, in_flight_max: 4 };
-        let operator =
-            |task: &Arc<Task>| Operator::new(Arc::clone(task), Arc::default(), limits, 1.0);
+        // Each is allotted the same: every decision asks what each has spent.
+        let operator = |task: &Arc<Task>| Operator {
+            allotted_nusd: Some(1_000_000_000),
+            ..Operator::new(Arc::clone(task), Arc::default(), limits, 1.0)
+        };
         let model_use = ModelUse { calls_at_once: 16, modes: Vec::new() };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Engine {
@@ -82,7 +86,11 @@ impl World {
             templates: Templates::new(prompts.collect::<anyhow::Result<_>>()?)?,
             operators: self.tasks.iter().map(operator).collect(),
             // Caps that do not bind, so that the books are looked at before each call.
-            budget: Budget { nusd_max: Some(i64::MAX / 2), ..Budget::of_attempts(attempts) },
+            budget: Budget {
+                nusd_max: Some(i64::MAX / 2),
+                gpu_us_max: Some(u64::MAX / 2),
+                ..Budget::of_attempts(attempts)
+            },
             promotes: Promotes::Nobody,
             seed: RunSeed([7; 32]),
             interrupt: Interrupt::default(),
@@ -92,7 +100,7 @@ impl World {
             in_flight: InFlight::default(),
             // One card, as `run` has it.
             pools: Pools::new(cores, 2, 64),
-            cards: Cards::default(),
+            cards: Cards::new(Some(Where::Here), 1),
             claims: Claims::default(),
         })
     }

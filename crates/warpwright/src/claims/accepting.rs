@@ -2,16 +2,14 @@
 
 use judge::Judge;
 use pipeline::acceptance::Conclusion;
+use pipeline::closing::Look;
+use pipeline::closing::tries::{Came, Try, ended_within_a_day, stand_of};
 use store::{AcceptanceRow, AttemptRow, Purpose, Store};
 
 use crate::claims::carry::{Carried, Pace};
 use crate::claims::subject::Subject;
 use crate::claims::{Aim, Effort, take};
 use crate::{admission, wiring};
-
-/// Acceptances of one program in a day: the best of many tries would be luck.
-const TRIES_A_DAY_MAX: usize = 2;
-const DAY_US: i64 = 86_400_000_000;
 
 /// How the wish to accept a kernel ended.
 pub(crate) enum Accepted {
@@ -64,13 +62,24 @@ pub(crate) async fn accept(
 /// What is known of this program already: a claim, a verdict, or too many tries.
 async fn before(store: &Store, subject: &Subject) -> anyhow::Result<Option<Before>> {
     let rows = store.acceptances_of_key(&subject.eval_key).await?;
-    let ended = |row: &AcceptanceRow| row.purpose == Purpose::Claim && row.conclusion.is_some();
-    let mut ended: Vec<_> = rows.into_iter().filter(ended).collect();
-    let today = ended.iter().filter(|row| row.started_us > store.now_us() - DAY_US).count();
-    let Some(row) = ended.pop() else { return Ok(None) };
-    let noisy = row.conclusion.as_ref().is_some_and(Conclusion::is_worth_another_try);
-    if noisy && today < TRIES_A_DAY_MAX {
-        return Ok(None);
-    }
-    Ok(Some(Before { row, tries: noisy.then_some(today) }))
+    let claims: Vec<_> = rows.into_iter().filter(|row| row.purpose == Purpose::Claim).collect();
+    let of = |row: &AcceptanceRow| try_of(row.started_us, row.conclusion.as_ref());
+    let (tries, now_us): (Vec<_>, _) = (claims.iter().map(of).collect(), store.now_us());
+    let tried = match stand_of(&tries, now_us) {
+        Look::Due | Look::Again => return Ok(None),
+        Look::Noisy => Some(ended_within_a_day(&tries, now_us)),
+        Look::Ended | Look::GivenUp => None,
+    };
+    let row = claims.into_iter().rev().find(|row| row.conclusion.is_some());
+    Ok(row.map(|row| Before { row, tries: tried }))
+}
+
+/// An acceptance as the plan counts it.
+pub(crate) fn try_of(started_us: i64, conclusion: Option<&Conclusion>) -> Try {
+    let came = match conclusion {
+        None => Came::Open,
+        Some(conclusion) if conclusion.is_worth_another_try() => Came::Noisy,
+        Some(_) => Came::Settled,
+    };
+    Try { started_us, came }
 }

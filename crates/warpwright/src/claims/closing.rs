@@ -3,19 +3,21 @@
 //! Each is made on one card, so that the windows of a round have the same one; as many as there are
 //! cards go on side by side. What is looked at, and when, is the loop's; nothing here asks a model.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use agent::{CardPace, Closer, Doing, Done, Looked, Pace};
-use judge::{Judge, JudgeError};
+use judge::{CancelFlag, Judge, JudgeError};
 use pipeline::closing::costs::{Seen, active_ms};
+use pipeline::closing::tries::stand_of;
 use pipeline::closing::{Best, Costs, Look, Work};
 use pipeline::comparison::Confidence;
 use pipeline::digest::Digest;
 use pipeline::limits::{ROUNDS_MAX, TASK_CHECK_MS};
 use store::{AcceptanceTimes, AttemptRow, Ended, Purpose, RunId, RunTask, Store};
 
-use crate::claims::accepting::{Accepted, accept};
+use crate::claims::accepting::{Accepted, accept, try_of};
 use crate::claims::carry::Carried;
+use crate::claims::lanes::Lanes;
 use crate::claims::subject::Subject;
 use crate::claims::{Aim, Effort, take, words};
 use crate::settings::{EvaluatorSetting, Places, RunSettings};
@@ -34,8 +36,7 @@ pub(crate) struct Cards {
     toolchain_id: String,
     /// One for each card.
     judges: Vec<Arc<Judge>>,
-    /// Those that nobody uses.
-    free: Mutex<Vec<usize>>,
+    lanes: Arc<Lanes>,
 }
 
 /// True for a run whose best kernels are looked at on this machine, if it has cards.
@@ -73,17 +74,18 @@ impl Cards {
             tasks: store.run(run).await?.tasks,
             device_model: config.device.model.clone(),
             toolchain_id: config.toolchain_id.clone(),
-            free: Mutex::new((0..judges.len()).collect()),
+            lanes: lanes(&judges),
             judges,
         }))
     }
 
     async fn perform(&self, work: Work, seq: u32, pace: &Pace) -> anyhow::Result<Done> {
-        let place = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let Some(place) = place else { return Ok(Done::Left("no card is free".to_owned())) };
-        let done = self.perform_on(&self.judges[place], work, seq, pace).await;
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(place);
-        done
+        let look = |lane: usize, cancel: CancelFlag| {
+            let pace = Pace { cancel: Some(cancel), ..pace.clone() };
+            async move { self.perform_on(&self.judges[lane], work, seq, &pace).await }
+        };
+        let done = self.lanes.perform(&pace.cancel_flag(), was_stopped, look).await;
+        done.unwrap_or_else(|| Ok(Done::Left("no card is free".to_owned())))
     }
 
     async fn perform_on(
@@ -140,6 +142,22 @@ impl Cards {
     }
 }
 
+/// A card of each judge, in service while its judge says so.
+fn lanes(judges: &[Arc<Judge>]) -> Arc<Lanes> {
+    let all = judges.to_vec();
+    let in_service = move |lane: usize| all[lane].parked_gpus().is_empty();
+    Lanes::new(judges.len(), Arc::new(in_service))
+}
+
+/// True for a look of which something is left, or whose wait for a card was ended.
+fn was_stopped(done: &anyhow::Result<Done>) -> bool {
+    match done {
+        Ok(Done::Left(_)) => true,
+        Ok(Done::Quietly | Done::Claimed { .. } | Done::Without(_) | Done::Noisy(_)) => false,
+        Err(error) => matches!(error.downcast_ref::<JudgeError>(), Some(JudgeError::Cancelled)),
+    }
+}
+
 /// What an acceptance came to.
 async fn done(store: &Store, accepted: Accepted) -> anyhow::Result<Done> {
     let (row, carried) = match accepted {
@@ -158,6 +176,9 @@ async fn done(store: &Store, accepted: Accepted) -> anyhow::Result<Done> {
             "a person has to look: {}; `review approve {} --reason TEXT`",
             conclusion.cause, row.id
         )),
+        Carried::Ended(conclusion, Ended::Nothing) if conclusion.is_worth_another_try() => {
+            Done::Noisy(conclusion.cause.clone())
+        }
         Carried::Ended(conclusion, Ended::Nothing) => Done::Without(conclusion.cause.clone()),
         Carried::Deadline(left) | Carried::Interrupted(left) => Done::Left(left),
     })
@@ -218,14 +239,16 @@ pub(crate) async fn look(
 }
 
 async fn best_of(store: &Store, run: &RunId, task: &RunTask, seq: u32) -> anyhow::Result<Best> {
-    let (attempt, rows) = store.looks_at(run, &task.hash, seq).await?;
-    let ended = |holds: &dyn Fn(&AcceptanceTimes) -> bool| {
-        let ended = rows.iter().any(|row| row.ended && holds(row));
-        if ended { Look::Ended } else { Look::Due }
-    };
+    let attempt = store.attempt_id(run, &task.hash, seq).await?;
+    let rows = store.looks_at(&attempt).await?;
+    let measured = rows.iter().any(|row| {
+        row.purpose == Purpose::Measurement && row.attempt_id == attempt && row.conclusion.is_some()
+    });
+    let claims = rows.iter().filter(|row| row.purpose == Purpose::Claim);
+    let tries: Vec<_> = claims.map(|row| try_of(row.started_us, row.conclusion.as_ref())).collect();
     Ok(Best {
-        measurement: ended(&|row| row.purpose == Purpose::Measurement && row.attempt_id == attempt),
-        acceptance: ended(&|row| row.purpose == Purpose::Claim),
+        measurement: if measured { Look::Ended } else { Look::Due },
+        acceptance: stand_of(&tries, store.now_us()),
     })
 }
 

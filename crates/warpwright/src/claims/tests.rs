@@ -64,6 +64,8 @@ struct Script {
     card: Option<&'static str>,
     /// How long each step takes.
     takes: Duration,
+    /// Every other round takes the candidate twice as long.
+    noise: bool,
 }
 
 impl Script {
@@ -96,7 +98,9 @@ impl Script {
             Step::Window { subject, round, position, .. } => {
                 let gpu = self.card.map(card);
                 let window = window(subject.clone(), (*round, *position));
-                Entry::Window(WindowRecord { gpu, ..window })
+                let slow = self.noise && *subject == Subject::Candidate && round % 2 == 0;
+                let timed = if slow { timed(160_000.0) } else { window.timed };
+                Entry::Window(WindowRecord { gpu, timed, ..window })
             }
             Step::Done => panic!("nothing is to be performed"),
         })
@@ -121,19 +125,23 @@ fn card(uuid: &str) -> GpuRecord {
     }
 }
 
+fn timed(ns: f64) -> Timed {
+    let cold = Spread { median_ns: ns, p10_ns: ns, p90_ns: ns, samples: 50, dropped: 0 };
+    Timed::Measured { cold, warm: None, suspicion: None }
+}
+
 fn window(subject: Subject, (round, position): (u32, u32)) -> WindowRecord {
     let ns = match &subject {
         Subject::Candidate => 80_000.0,
         Subject::Baseline(id) if id.kind == BaselineKind::Eager => 120_000.0,
         Subject::Baseline(_) => 100_000.0,
     };
-    let cold = Spread { median_ns: ns, p10_ns: ns, p90_ns: ns, samples: 50, dropped: 0 };
     WindowRecord {
         case: "headline".to_owned(),
         subject,
         round,
         position,
-        timed: Timed::Measured { cold, warm: None, suspicion: None },
+        timed: timed(ns),
         gpu: None,
         flags_before: vec![("allow_tf32".to_owned(), "False".to_owned())],
         flags_after: vec![("allow_tf32".to_owned(), "False".to_owned())],
@@ -242,7 +250,7 @@ impl Ledger {
 }
 
 fn unhurried() -> Pace {
-    Pace { interrupt: Interrupt::patient(), deadline: None, card_time: None }
+    Pace { interrupt: Interrupt::patient(), cancel: None, deadline: None, card_time: None }
 }
 
 fn all() -> Vec<BaselineId> {
@@ -307,6 +315,14 @@ async fn an_open_acceptance_goes_on_whichever_attempt_had_the_program() {
     let (carried, _) = ledger.carry(&open, &Script::default(), &unhurried()).await;
     assert!(matches!(carried.unwrap(), Carried::Ended(..)));
     let ended = ledger.store.acceptance(&open.id).await.unwrap();
+    let recheck = Aim {
+        attempt: &own,
+        purpose: Purpose::Recheck,
+        of_claim: None,
+        weaknesses: &[],
+        against: None,
+        named: "",
+    };
     for (row, attempt, of_claim, toolchain, expected) in [
         (&open, &own, None, "nvrtc", true),
         (&open, &other, None, "nvrtc", true),
@@ -316,25 +332,10 @@ async fn an_open_acceptance_goes_on_whichever_attempt_had_the_program() {
         (&measured, &own, None, "nvrtc", true),
         (&measured, &other, None, "nvrtc", false),
     ] {
-        let aim = Aim {
-            attempt,
-            purpose: row.purpose,
-            of_claim,
-            weaknesses: &[],
-            against: None,
-            named: "",
-        };
+        let aim = Aim { attempt, purpose: row.purpose, of_claim, ..recheck };
         assert_eq!(goes_on(row, aim, toolchain), expected, "{attempt} {of_claim:?} {toolchain}");
     }
-    let aim = Aim {
-        attempt: &own,
-        purpose: Purpose::Recheck,
-        of_claim: None,
-        weaknesses: &[],
-        against: None,
-        named: "",
-    };
-    assert!(!goes_on(&open, aim, "nvrtc"));
+    assert!(!goes_on(&open, recheck, "nvrtc"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,9 +5,10 @@ use pipeline::acceptance::{
 };
 use pipeline::report::{Measured, Score, microseconds};
 use serde_json::{Value, json};
-use store::{CheckOutcome, ClaimRow, ClaimState};
+use store::{CheckOutcome, ClaimRow, ClaimState, KernelClaim, RunId};
 
 use crate::claims::approval;
+use crate::commands::status::minute;
 
 /// The tier of a claim that stands; `None` for one that does not.
 pub(crate) fn tier_of(state: ClaimState) -> Option<Tier> {
@@ -30,8 +31,28 @@ pub(crate) fn headline(claim: &Claim, tier: Tier) -> String {
     format!("{what} [{}]: at least that; {}", tier.name(), interval.describe())
 }
 
+/// A claim of a run's kernel in a line; of one that another run made, which run and when.
+pub(crate) fn of_kernel(run: &RunId, it: &KernelClaim) -> String {
+    let row = &it.claim;
+    match it.seqs.first() {
+        Some(here) if row.run_id != *run => {
+            format!("{}; {}", line_of(row, *here), elsewhere(&row.run_id, row.seq, row.created_us))
+        }
+        Some(_) | None => of_row(row),
+    }
+}
+
+/// Whose an acceptance of another run is.
+pub(crate) fn elsewhere(run: &RunId, seq: u32, us: i64) -> String {
+    format!("by run {run}, of its #{seq}, {}", minute(us))
+}
+
 /// A claim of the ledger in a line, with what became of it.
 pub(crate) fn of_row(row: &ClaimRow) -> String {
+    line_of(row, row.seq)
+}
+
+fn line_of(row: &ClaimRow, seq: u32) -> String {
     let what = match tier_of(row.state) {
         Some(tier) => format!("{}{}", headline(&row.claim, tier), weakness(&row.claim)),
         None => format!("withdrawn: {}", row.why),
@@ -44,7 +65,7 @@ pub(crate) fn of_row(row: &ClaimRow) -> String {
     let energy = energies(&row.claim).next().map(|it| format!("; {it}")).unwrap_or_default();
     let decided = row.approvals.last().map(|it| format!("; {}", approval::in_words(it)));
     let decided = decided.unwrap_or_default();
-    format!("{} #{}: {what}{energy}{last}{decided}", row.task_name, row.seq)
+    format!("{} #{seq}: {what}{energy}{last}{decided}", row.task_name)
 }
 
 /// Energy of one call on each case where the card's counter told both.
@@ -141,13 +162,23 @@ pub(crate) fn against_line(against: &Against, entries: &[Entry]) -> String {
     if pairs.is_empty() { line } else { format!("{line}; {}", pairs.join(" ")) }
 }
 
+/// A claim of a run's kernel for scripts; `here` are the numbers of the run's attempts that have
+/// it.
+pub(crate) fn kernel_as_json(it: &KernelClaim) -> Value {
+    let mut json = as_json(&it.claim);
+    json["here"] = json!(it.seqs);
+    json
+}
+
 /// A claim for scripts.
 pub(crate) fn as_json(row: &ClaimRow) -> Value {
     let interval = row.claim.against.interval;
     json!({
         "claim": row.id.to_string(),
         "task": row.task_name,
+        "run": row.run_id.to_string(),
         "seq": row.seq,
+        "made_us": row.created_us,
         "state": row.state.name(),
         "tier": tier_of(row.state).map(Tier::name),
         "why": row.why,

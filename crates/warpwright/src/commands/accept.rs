@@ -63,7 +63,7 @@ pub(crate) fn needs_gpu(places: &Places) -> anyhow::Error {
 /// Until when, and who may stop it.
 pub(crate) fn pace(deadline_s: Option<u32>) -> Pace {
     let end = deadline_s.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
-    Pace { interrupt: Interrupt::patient(), deadline: end, card_time: None }
+    Pace { interrupt: Interrupt::patient(), cancel: None, deadline: end, card_time: None }
 }
 
 impl EffortArgs {

@@ -110,7 +110,7 @@ pub(crate) fn of_verdict(verdict: &Verdict, report: Option<&Report>) -> anyhow::
 /// The best kernel of each task; with one task, its source too.
 async fn print_best(store: &Store, run: &RunId, summary: &RunSummary) -> anyhow::Result<()> {
     let many = summary.tasks.len() > 1;
-    let claims = store.claims_of_run(run).await?;
+    let claims = store.claims_of_kernels(run).await?;
     for task in &summary.tasks {
         let prefix = if many { format!("{}: ", task.task.name) } else { String::new() };
         let Some(seq) = task.best_seq else {
@@ -122,9 +122,9 @@ async fn print_best(store: &Store, run: &RunId, summary: &RunSummary) -> anyhow:
         if let Some(measured) = measured::in_words(store, &best.id).await? {
             line = format!("{line}; {measured}");
         }
-        let claim = claims.iter().find(|claim| claim.attempt_id == best.id);
-        if let Some(claim) = claim {
-            line = format!("{line}; claim {}", words::of_row(claim));
+        let of_best = claims.iter().find(|it| it.is_of(&task.task.hash, seq));
+        if let Some(claim) = of_best {
+            line = format!("{line}; claim {}", words::of_kernel(run, claim));
         }
         let line = terminal::one_line(&line);
         if many {

@@ -54,16 +54,16 @@ pub(crate) async fn claim_of(store: &Store, text: &str) -> anyhow::Result<ClaimR
     Ok(found.swap_remove(index))
 }
 
-/// The claims of a run, task or attempt, newest first.
+/// The claims of the kernels of a run, task or attempt, newest first, whichever run made them.
 pub(crate) async fn claims_of(store: &Store, text: &str) -> anyhow::Result<Vec<ClaimRow>> {
     let Selected { run, what } = selector::resolve(store, Some(text)).await?;
-    let mut claims = store.claims_of_run(&run).await?;
-    claims.retain(|claim| match &what {
+    let mut claims = store.claims_of_kernels(&run).await?;
+    claims.retain(|it| match &what {
         What::Run => true,
-        What::Task(task) => claim.task_hash == task.hash,
-        What::Attempt(task, seq) => claim.task_hash == task.hash && claim.seq == *seq,
+        What::Task(task) => it.claim.task_hash == task.hash,
+        What::Attempt(task, seq) => it.is_of(&task.hash, *seq),
     });
-    Ok(claims)
+    Ok(claims.into_iter().map(|it| it.claim).collect())
 }
 
 async fn bundle_of(store: &Store, claim: &ClaimRow) -> anyhow::Result<Bundle> {

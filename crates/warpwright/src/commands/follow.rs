@@ -1,6 +1,6 @@
 //! `status --follow`: shows a run as it goes on, from the ledger alone, until it ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pipeline::tell::{Leave, Told};
@@ -20,7 +20,7 @@ struct Shown {
     /// Per task, its attempts up to this one are shown.
     closed: BTreeMap<String, u32>,
     tells: usize,
-    claims: usize,
+    claims: BTreeSet<String>,
 }
 
 /// Follows a run to its end, and ends as it does.
@@ -73,11 +73,12 @@ async fn show_news(
         terminal::line(&line);
     }
     shown.tells = tells.len();
-    let claims = store.claims_of_run(run).await?;
-    for claim in claims.iter().skip(shown.claims) {
-        terminal::line(&format!("claim     {}", words::of_row(claim)));
+    // The newest comes first.
+    for claim in store.claims_of_kernels(run).await?.iter().rev() {
+        if shown.claims.insert(claim.claim.id.to_string()) {
+            terminal::line(&format!("claim     {}", words::of_kernel(run, claim)));
+        }
     }
-    shown.claims = shown.claims.max(claims.len());
     Ok(())
 }
 

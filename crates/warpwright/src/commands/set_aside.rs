@@ -2,7 +2,8 @@
 //! the rule that the run goes by, from the ledger alone.
 
 use pipeline::closing::{Fate, Frame, Operator, Plan, Unclaimed, plan};
-use pipeline::tell::Told;
+use pipeline::digest::Digest;
+use pipeline::tell::{Leave, Told};
 use serde_json::{Value, json};
 use store::{RunState, RunSummary, Store};
 
@@ -44,11 +45,14 @@ impl SetAside {
         let on = (model.as_str(), run.toolchain_id.as_str());
         let looked = closing::look(store, &run.id, &run.tasks, &bests, on).await?;
         let goes_on = run.state == RunState::Running;
+        let over = store.searches_over(&run.id).await?;
+        let searches =
+            |task: &Digest| goes_on && !over.contains(task) && told.leave(task) != Leave::Stopped;
         let weight = |place: usize| settings.operators.get(place).map_or(1.0, |it| it.weight);
         let operators =
             looked.iter().zip(&run.tasks).enumerate().map(|(place, (it, task))| Operator {
                 weight: told.weight(&task.hash, weight(place)),
-                searching: goes_on,
+                searching: searches(&task.hash),
                 best: it.best,
                 tried: it.tried,
                 outdated_ms: 0,
@@ -141,6 +145,8 @@ fn in_words(why: Unclaimed) -> &'static str {
             "an earlier kernel of it went through the protocol, and this one does while a card is \
              idle"
         }
+        Unclaimed::Again => "its acceptance was too noisy, and is tried again while a card is idle",
+        Unclaimed::Noise => "its acceptance was too noisy as often as it may be tried in a day",
         Unclaimed::GivenUp => "its acceptance did not come to an end",
     }
 }

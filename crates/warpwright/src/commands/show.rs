@@ -110,12 +110,12 @@ async fn show_attempt(
     })?;
     let closed = store.closed_attempts(run, &task.hash).await?;
     let attempt = &detail.attempt;
-    let mut claims = store.claims_of_run(run).await?;
-    claims.retain(|claim| claim.attempt_id == attempt.id);
+    let mut claims = store.claims_of_kernels(run).await?;
+    claims.retain(|it| it.is_of(&task.hash, seq));
     let promotion = store.promotion(&attempt.id).await?;
     if json {
         return Ok(as_json(run, task, attempt, &detail.calls)?
-            .with("claims", claims.iter().map(words::as_json).collect::<Vec<_>>())
+            .with("claims", claims.iter().map(words::kernel_as_json).collect::<Vec<_>>())
             .with("hints", tell::hints(store, run, task, seq).await?)
             .with("promotion", promotion.map(|it| promotion_as_json(&it, args.hidden))));
     }
@@ -138,7 +138,7 @@ async fn show_attempt(
         section("beside a baseline", &measured);
     }
     if !claims.is_empty() {
-        let claims: Vec<_> = claims.iter().map(words::of_row).collect();
+        let claims: Vec<_> = claims.iter().map(|it| words::of_kernel(run, it)).collect();
         section("claims", &claims.join("\n"));
     }
     Ok(Outcome::done().with("run", run.to_string()).with("task", task.name.clone()))

@@ -35,11 +35,11 @@ pub(crate) async fn perform(places: &Places, args: &StatusArgs) -> anyhow::Resul
             }
             let aside = set_aside::show(&store, &summary, &told, args.why).await?;
             tell::lines(&tells, &summary.run).iter().for_each(|line| terminal::line(line));
-            let claims = store.claims_of_run(&run).await?;
+            let claims = store.claims_of_kernels(&run).await?;
             for claim in &claims {
-                terminal::line(&format!("claim     {}", words::of_row(claim)));
+                terminal::line(&format!("claim     {}", words::of_kernel(&run, claim)));
             }
-            let claims: Vec<_> = claims.iter().map(words::as_json).collect();
+            let claims: Vec<_> = claims.iter().map(words::kernel_as_json).collect();
             let outcome = with_numbers(Outcome::done(), &store, &summary)
                 .with("claims", claims)
                 .with("set_aside", aside)

@@ -34,18 +34,31 @@ pub(crate) struct Ending<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct StoredClaim<'a> {
     pub(crate) id: &'a str,
+    /// The run that made it, which may be another one, and the number of its attempt there.
+    pub(crate) run: &'a str,
     pub(crate) seq: u32,
     pub(crate) state: ClaimState,
     pub(crate) why: &'a str,
 }
 
 /// The best correct attempt.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Best<'a> {
     pub(crate) seq: u32,
+    /// Where its acceptance was made, if another run made it.
+    pub(crate) elsewhere: Option<Elsewhere<'a>>,
     /// True where a GPU judged it.
     pub(crate) on_gpu: bool,
     pub(crate) acceptance: Acceptance<'a>,
+}
+
+/// An attempt of another run that has the same program.
+#[derive(Clone)]
+pub(crate) struct Elsewhere<'a> {
+    pub(crate) run: &'a str,
+    pub(crate) seq: u32,
+    /// In words, with the date.
+    pub(crate) says: String,
 }
 
 /// How far its acceptance for a claim came.
@@ -71,23 +84,28 @@ pub(crate) fn advice(ending: &Ending<'_>) -> Advice {
                 command: Some(format!("warpwright review approve {} --reason TEXT", claim.id)),
             };
         }
-        Some(claim) => return of_claim(&claim, &of(claim.seq)),
+        Some(claim) => {
+            return of_claim(&claim, &format!("{}:{task}:{}", claim.run, claim.seq));
+        }
         None => {}
     }
-    let Some(best) = ending.best else { return without_kernel(ending) };
-    let selector = of(best.seq);
-    let accept = Some(format!("warpwright accept {selector}"));
+    let Some(best) = &ending.best else { return without_kernel(ending) };
+    let accept = Some(format!("warpwright accept {}", of(best.seq)));
+    let (selector, by) = match &best.elsewhere {
+        Some(it) => (format!("{}:{task}:{}", it.run, it.seq), format!(" ({})", it.says)),
+        None => (of(best.seq), String::new()),
+    };
     match best.acceptance {
         Acceptance::Waits(what) => Advice {
-            why: format!("a person has to look at it first: {what}"),
+            why: format!("a person has to look at it first: {what}{by}"),
             command: Some(format!("warpwright review list {selector}")),
         },
         Acceptance::Unclaimed(cause) => Advice {
-            why: format!("no claim: {cause}"),
+            why: format!("no claim: {cause}{by}"),
             command: Some(format!("warpwright show {selector}")),
         },
         Acceptance::Begun => {
-            Advice { why: "its acceptance was interrupted".to_owned(), command: accept }
+            Advice { why: format!("its acceptance was interrupted{by}"), command: accept }
         }
         Acceptance::None if best.on_gpu => Advice {
             why: "correct; nobody took it through the full protocol yet".to_owned(),
@@ -140,7 +158,7 @@ fn without_kernel(ending: &Ending<'_>) -> Advice {
 mod tests {
     use store::ClaimState;
 
-    use super::{Acceptance, Best, Ending, StoredClaim, advice};
+    use super::{Acceptance, Best, Elsewhere, Ending, StoredClaim, advice};
 
     fn ending() -> Ending<'static> {
         Ending {
@@ -157,11 +175,21 @@ mod tests {
     }
 
     fn best(on_gpu: bool, acceptance: Acceptance<'static>) -> Ending<'static> {
-        Ending { best: Some(Best { seq: 4, on_gpu, acceptance }), attempts: 6, ..ending() }
+        let best = Best { seq: 4, elsewhere: None, on_gpu, acceptance };
+        Ending { best: Some(best), attempts: 6, ..ending() }
+    }
+
+    /// As [`best`], with an acceptance that another run made.
+    fn elsewhere(acceptance: Acceptance<'static>) -> Ending<'static> {
+        let says = "by run 0177, of its #2, 2026-11-30 04:00".to_owned();
+        let elsewhere = Some(Elsewhere { run: "0177", seq: 2, says });
+        let best = Best { seq: 1, elsewhere, on_gpu: true, acceptance };
+        Ending { best: Some(best), ..ending() }
     }
 
     fn claim(state: ClaimState) -> Ending<'static> {
-        let claim = StoredClaim { id: "c1", seq: 3, state, why: "0.9x on another card" };
+        let claim =
+            StoredClaim { id: "c1", run: "0190", seq: 3, state, why: "0.9x on another card" };
         Ending { claim: Some(claim), ..best(true, Acceptance::None) }
     }
 
@@ -203,13 +231,41 @@ mod tests {
             (ending(), "no attempt ended", None),
             (Ending { goes_on: true, ..ending() }, "no attempt", Some("warpwright resume 0190")),
         ] {
-            let found = advice(&ending);
-            assert!(found.why.contains(why), "{found:?}");
-            let fits = match (&found.command, command) {
-                (Some(found), Some(command)) => found.starts_with(command),
-                (found, command) => found.is_none() && command.is_none(),
-            };
-            assert!(fits, "{found:?}, expected {command:?}");
+            check(&ending, why, command);
         }
+    }
+
+    #[test]
+    fn what_another_run_found_is_told_with_the_way_there() {
+        for (ending, why, command) in [
+            (
+                elsewhere(Acceptance::Waits("PHYSICS")),
+                "PHYSICS (by run 0177, of its #2",
+                Some("warpwright review list 0177:gelu:2"),
+            ),
+            (
+                elsewhere(Acceptance::Unclaimed("slower")),
+                "slower (by run 0177",
+                Some("warpwright show 0177:gelu:2"),
+            ),
+            // Going on with it is this run's as well.
+            (
+                elsewhere(Acceptance::Begun),
+                "interrupted (by run 0177",
+                Some("warpwright accept 0190:gelu:1"),
+            ),
+        ] {
+            check(&ending, why, command);
+        }
+    }
+
+    fn check(ending: &Ending<'_>, why: &str, command: Option<&str>) {
+        let found = advice(ending);
+        assert!(found.why.contains(why), "{found:?}");
+        let fits = match (&found.command, command) {
+            (Some(found), Some(command)) => found.starts_with(command),
+            (found, command) => found.is_none() && command.is_none(),
+        };
+        assert!(fits, "{found:?}, expected {command:?}");
     }
 }

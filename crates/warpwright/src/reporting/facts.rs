@@ -1,6 +1,6 @@
 //! Reads everything that a report says, once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use pipeline::acceptance::Conclusion;
 use pipeline::attempt::Attempt;
@@ -10,12 +10,12 @@ use pipeline::lanes::Span;
 use pipeline::report::Score;
 use pipeline::standing::{Standing, scoreboard};
 use store::{
-    AcceptanceRow, ClaimRow, ClaimState, Purpose, ReviewRow, RunId, RunState, RunSummary, Store,
+    ClaimState, KernelClaim, KernelLook, Purpose, ReviewRow, RunId, RunState, RunSummary, Store,
     TaskSummary,
 };
 
 use crate::claims::{approval, measured, words};
-use crate::reporting::advice::{Acceptance, Best, Ending, StoredClaim, advice};
+use crate::reporting::advice::{Acceptance, Best, Elsewhere, Ending, StoredClaim, advice};
 use crate::reporting::books::{Books, counted};
 use crate::reporting::timeline::timeline;
 use crate::reporting::{RunReport, ShownClaim, TaskPart};
@@ -30,14 +30,15 @@ pub(crate) async fn read(places: &Places, store: &Store, run: &RunId) -> anyhow:
     let summary = store.run_summary(run).await?;
     let weights = weights(&summary);
     let shares = pipeline::amdahl::shares(&weights);
-    let claims = store.claims_of_run(run).await?;
+    let claims = store.claims_of_kernels(run).await?;
+    hold_others_to_log(places, store, run, &claims).await?;
     let mut reviews = store.reviews().await?;
-    reviews.retain(|review| review.run_id == *run && review.decision.is_none());
+    reviews.retain(|review| review.decision.is_none());
     let ends = store.search_ends(run).await?;
     let mut parts = Vec::new();
     for (task, share) in summary.tasks.iter().zip(&shares) {
         let mut of_task = claims.clone();
-        of_task.retain(|claim| claim.task_hash == task.task.hash);
+        of_task.retain(|it| it.claim.task_hash == task.task.hash);
         let found = Found { places, store, summary: &summary, task, reviews: &reviews };
         let mut part = found.part(of_task, *share).await?;
         let mut of_task = ends.iter().filter(|(of, _)| *of == task.task.hash);
@@ -73,6 +74,20 @@ pub(crate) async fn read(places: &Places, store: &Store, run: &RunId) -> anyhow:
     })
 }
 
+/// Of claims that other runs made, too, what a person decided is what their logs say.
+async fn hold_others_to_log(
+    places: &Places,
+    store: &Store,
+    run: &RunId,
+    claims: &[KernelClaim],
+) -> anyhow::Result<()> {
+    let runs: BTreeSet<_> = claims.iter().map(|it| &it.claim.run_id).collect();
+    for other in runs.into_iter().filter(|it| *it != run) {
+        approval::hold_to_log(places, store, other).await?;
+    }
+    Ok(())
+}
+
 /// What each priced model costs, and what is to be said of an old price.
 fn prices(summary: &RunSummary) -> Vec<String> {
     let settings = serde_json::from_str::<RunSettings>(&summary.run.settings_json);
@@ -106,28 +121,29 @@ struct Found<'a> {
     store: &'a Store,
     summary: &'a RunSummary,
     task: &'a TaskSummary,
-    /// Of the run, undecided.
+    /// Undecided, of any run.
     reviews: &'a [ReviewRow],
 }
 
 impl Found<'_> {
-    async fn part(&self, claims: Vec<ClaimRow>, share: f64) -> anyhow::Result<TaskPart> {
+    async fn part(&self, claims: Vec<KernelClaim>, share: f64) -> anyhow::Result<TaskPart> {
         let run = &self.summary.run.id;
         let attempts = self.store.closed_attempts(run, &self.task.task.hash).await?;
         let best = attempts.iter().find(|attempt| Some(attempt.seq) == self.task.best_seq);
-        let (mut acceptances, mut measured_words) = (Vec::new(), None);
+        let (mut looks, mut measured_words) = (Vec::new(), None);
         if let Some(best) = best {
-            let hash = &self.task.task.hash;
-            let row = self.store.attempt_detail(run, hash, best.seq).await?.attempt;
-            measured_words = measured::in_words(self.store, &row.id).await?;
-            acceptances = self.store.acceptances_of_attempt(&row.id).await?;
+            let id = self.store.attempt_id(run, &self.task.task.hash, best.seq).await?;
+            measured_words = measured::in_words(self.store, &id).await?;
+            looks = self.store.looks_at(&id).await?;
+            // A measurement belongs to its attempt.
+            looks.retain(|it| it.purpose != Purpose::Measurement || it.attempt_id == id);
         }
         let mut shown = Vec::new();
         for claim in &claims {
             shown.push(self.shown(claim).await?);
         }
-        let standing = self.standing(&claims, best, &acceptances);
-        let advice = advice(&self.ending(&claims, &attempts, best, &acceptances));
+        let standing = self.standing(&claims, best, &looks);
+        let advice = advice(&self.ending(&claims, &attempts, best, &looks));
         Ok(TaskPart {
             summary: self.task.clone(),
             claims: shown,
@@ -141,29 +157,31 @@ impl Found<'_> {
     }
 
     /// One that waits for a person shows no number.
-    async fn shown(&self, claim: &ClaimRow) -> anyhow::Result<ShownClaim> {
+    async fn shown(&self, it: &KernelClaim) -> anyhow::Result<ShownClaim> {
+        let (run, claim) = (&self.summary.run.id, &it.claim);
         if let Some(why) = approval::withheld(self.places, claim) {
             let json = serde_json::json!({
-                "claim": claim.id.to_string(), "task": claim.task_name, "seq": claim.seq,
+                "claim": claim.id.to_string(), "task": claim.task_name,
+                "run": claim.run_id.to_string(), "seq": claim.seq, "here": it.seqs,
                 "withheld": why,
             });
             return Ok(ShownClaim { json, words: why, baseline: None });
         }
         let entries = self.store.entries(&claim.acceptance_id).await?;
         Ok(ShownClaim {
-            words: words::of_row(claim),
+            words: words::of_kernel(run, it),
             baseline: Some(words::against_line(&claim.claim.against, &entries)),
-            json: words::as_json(claim),
+            json: words::kernel_as_json(it),
         })
     }
 
     fn standing(
         &self,
-        claims: &[ClaimRow],
+        claims: &[KernelClaim],
         best: Option<&Attempt>,
-        acceptances: &[AcceptanceRow],
+        looks: &[KernelLook],
     ) -> Standing {
-        let out = claims.iter().filter(|claim| {
+        let out = claims.iter().map(|it| &it.claim).filter(|claim| {
             claim.state != ClaimState::Withdrawn && approval::withheld(self.places, claim).is_none()
         });
         let intervals = out.map(|claim| claim.claim.against.interval);
@@ -173,7 +191,7 @@ impl Found<'_> {
         if best.is_none() {
             return Standing::Nothing;
         }
-        let measured = acceptances.iter().rev().filter(|row| row.purpose == Purpose::Measurement);
+        let measured = looks.iter().rev().filter(|row| row.purpose == Purpose::Measurement);
         let mut ratios =
             measured.filter_map(|row| Some(row.conclusion.as_ref()?.measurement()?.ratio));
         ratios.next().map_or(Standing::Correct, Standing::Measured)
@@ -181,14 +199,14 @@ impl Found<'_> {
 
     fn ending<'a>(
         &'a self,
-        claims: &'a [ClaimRow],
+        claims: &'a [KernelClaim],
         attempts: &'a [Attempt],
         best: Option<&Attempt>,
-        acceptances: &'a [AcceptanceRow],
+        looks: &'a [KernelLook],
     ) -> Ending<'a> {
-        let stands = |claim: &&ClaimRow| claim.state != ClaimState::Withdrawn;
+        let stands = |it: &&KernelClaim| it.claim.state != ClaimState::Withdrawn;
         // Newest first.
-        let claim = claims.iter().find(stands).or(claims.first());
+        let claim = claims.iter().find(stands).or(claims.first()).map(|it| &it.claim);
         let failed = attempts.iter().filter(|attempt| !attempt.verdict.is_correct());
         let failed = counted(failed.map(|attempt| attempt.verdict.to_string()));
         let run = &self.summary.run;
@@ -198,6 +216,7 @@ impl Found<'_> {
             withheld: claim.is_some_and(|claim| approval::withheld(self.places, claim).is_some()),
             claim: claim.map(|claim| StoredClaim {
                 id: claim.id.as_str(),
+                run: claim.run_id.as_str(),
                 seq: claim.seq,
                 state: claim.state,
                 why: &claim.why,
@@ -205,7 +224,12 @@ impl Found<'_> {
             best: best.map(|best| Best {
                 seq: best.seq,
                 on_gpu: matches!(best.score(), Score::Measured(_)),
-                acceptance: self.acceptance(acceptances),
+                elsewhere: accepted(looks).filter(|it| it.run_id != run.id).map(|it| Elsewhere {
+                    run: it.run_id.as_str(),
+                    seq: it.seq,
+                    says: words::elsewhere(&it.run_id, it.seq, it.started_us),
+                }),
+                acceptance: self.acceptance(looks),
             }),
             attempts: attempts.len(),
             most: failed.into_iter().next(),
@@ -215,10 +239,8 @@ impl Found<'_> {
     }
 
     /// How far the newest acceptance for a claim came.
-    fn acceptance<'a>(&'a self, acceptances: &'a [AcceptanceRow]) -> Acceptance<'a> {
-        let Some(row) = acceptances.iter().rev().find(|row| row.purpose == Purpose::Claim) else {
-            return Acceptance::None;
-        };
+    fn acceptance<'a>(&'a self, looks: &'a [KernelLook]) -> Acceptance<'a> {
+        let Some(row) = accepted(looks) else { return Acceptance::None };
         match &row.conclusion {
             None => Acceptance::Begun,
             Some(Conclusion { comparison: Some(Comparison::Suspect(_)), cause, .. })
@@ -232,4 +254,9 @@ impl Found<'_> {
             Some(conclusion) => Acceptance::Unclaimed(&conclusion.cause),
         }
     }
+}
+
+/// The newest acceptance for a claim.
+fn accepted(looks: &[KernelLook]) -> Option<&KernelLook> {
+    looks.iter().rev().find(|row| row.purpose == Purpose::Claim)
 }

@@ -4,7 +4,7 @@
 use pipeline::attempt::Mode;
 use pipeline::device_facts::DeviceFacts;
 use pipeline::hardware::{HardwareSheet, SHEET_VERSION};
-use pipeline::next_step::Ask;
+use pipeline::next_step::{Ask, SearchEnd};
 use pipeline::prompt::Prompt;
 use pipeline::task::Task;
 use pipeline::verdict::Verdict;
@@ -142,5 +142,36 @@ fn status_says_what_is_set_aside_and_who_ends_without_a_claim() {
         let command = format!("`warpwright accept {id}:vector_add`");
         assert_eq!(lines.contains(&command), !claims.contains(&"vector_add"), "{case}: {lines}");
         assert_eq!(lines.contains("claims are off"), !accept, "{case}: {lines}");
+    }
+}
+
+/// Of three tasks the third has no kernel: once nobody searches one, nothing is kept for it.
+#[test]
+fn nothing_is_set_aside_for_a_task_whose_search_is_over_without_a_kernel() {
+    let program = Program::new();
+    let model = program.transcript(&[]);
+    let run = ["run", "gelu", "softmax_rows", "vector_add", "--model", &model, "--attempts", "1"];
+    program.call(&run);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let aside_ms = || {
+        let json = program.call(&["status", "@last", "--json"]).closing();
+        json["set_aside"]["set_aside_ms"].as_i64().unwrap()
+    };
+    for by_a_person in [false, true] {
+        let run = runtime.block_on(on_a_card(&program, Some(600), true));
+        let each_ms = 60_000 + 195_000;
+        assert_eq!(aside_ms(), 3 * each_ms);
+        if by_a_person {
+            let told = program.call(&["tell", "@last", "vector_add", "--stop"]);
+            assert_eq!(told.code, Some(0), "{}", told.stderr);
+        } else {
+            runtime.block_on(async {
+                let store = Store::open(&program.ledger()).await.unwrap();
+                let task = store.run(&run).await.unwrap().tasks[2].hash.clone();
+                store.note_search_ended(&run, &task, SearchEnd::Plateau).await.unwrap();
+                store.close().await;
+            });
+        }
+        assert_eq!(aside_ms(), 2 * each_ms, "{by_a_person}");
     }
 }

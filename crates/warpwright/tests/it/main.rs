@@ -31,6 +31,7 @@ mod ranking;
 mod report;
 mod reviews;
 mod scaffold;
+mod second_night;
 mod server;
 mod simulate;
 mod survey;

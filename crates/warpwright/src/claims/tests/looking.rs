@@ -3,9 +3,10 @@
 use pipeline::closing::{Best, Costs, Look};
 use pipeline::device_facts::DeviceFacts;
 use pipeline::limits::{ACCEPTANCE_MS, TASK_CHECK_MS};
-use store::Purpose;
+use store::{Ended, Purpose};
 
 use super::{Ledger, Script, all, protocol, unhurried};
+use crate::claims::carry::Carried;
 use crate::claims::closing::look;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,4 +48,28 @@ async fn each_look_is_found_and_says_what_the_next_one_takes() {
         look(store, &run, &tasks, &[Some(2)], (&model, "nvrtc")).await.is_err(),
         "no such attempt"
     );
+}
+
+/// A judge that is disturbed: each round's windows are far from each other.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acceptance_that_noise_ended_is_due_again_so_often_a_day() {
+    let ledger = Ledger::new().await;
+    let store = &ledger.store;
+    let run = store.resolve_run("@last").await.unwrap();
+    let tasks = store.run(&run).await.unwrap().tasks;
+    let model = DeviceFacts::simulated_h200().model;
+    for wanted in [Look::Due, Look::Again, Look::Noisy] {
+        let looked = look(store, &run, &tasks, &[Some(1)], (&model, "nvrtc")).await.unwrap();
+        assert_eq!(looked[0].best.unwrap().acceptance, wanted);
+        assert_eq!(looked[0].tried, wanted != Look::Due);
+        let row = ledger.begin(&protocol(all())).await;
+        let noisy = Script { noise: true, ..Script::default() };
+        let (carried, _) = ledger.carry(&row, &noisy, &unhurried()).await;
+        let Carried::Ended(conclusion, Ended::Nothing) = carried.unwrap() else { panic!() };
+        assert!(conclusion.is_worth_another_try(), "{conclusion:?}");
+    }
+    let row = ledger.begin(&protocol(all())).await;
+    ledger.carry(&row, &Script::default(), &unhurried()).await.0.unwrap();
+    let looked = look(store, &run, &tasks, &[Some(1)], (&model, "nvrtc")).await.unwrap();
+    assert_eq!(looked[0].best.unwrap().acceptance, Look::Ended, "by hand it may be tried on");
 }
