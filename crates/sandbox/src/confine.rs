@@ -7,7 +7,6 @@
 
 mod calls;
 mod cgroup;
-mod gate;
 mod identity;
 mod landlock;
 mod namespaces;
@@ -29,6 +28,7 @@ pub(crate) use shape::mirror;
 
 use crate::child::ChildLimits;
 use crate::error::SandboxError;
+use crate::system::gate;
 use set::ConfinementSet;
 
 /// What the parent tells a child on its command line.

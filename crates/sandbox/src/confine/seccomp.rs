@@ -17,8 +17,9 @@ use super::calls::{
     REFUSED_OLDER, REFUSED_TO_ALL_BUT_WATCHERS, REFUSED_TO_DRIVERS, SPECIAL_FILES, TELLING,
     TELLING_OLDER, TERMINAL_INPUT,
 };
+use super::not_available;
 use super::set::Calls;
-use super::{gate, not_available};
+use crate::system::gate;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 

@@ -200,3 +200,18 @@ fn no_text_of_the_host_reaches_a_record() {
     }
     assert!(program.verdicts().iter().all(|it| it.starts_with("BuildFailed/COMPILE")));
 }
+
+/// Without any layer the same sources learn what they want to: the tests above show something.
+#[test]
+fn at_level_0_all_of_it_works() {
+    let readable = readable_folder();
+    let judge = judge_at(0, &readable);
+    let marker = readable.path().join("marker.h").display().to_string();
+    let build = compiled(&judge, &quoting(&marker)[0]);
+    assert_eq!(build.verdict, None, "{}", build.log);
+    assert!(said(&build).contains(MARKER), "nothing is compiled in");
+    let quoted = compiled(&judge, &quoting(&marker)[1]);
+    assert!(quoted.log.contains(MARKER), "nothing is quoted: {}", quoted.log);
+    let asked = format!("#if __has_include(\"{marker}\")\n#error there\n#endif\n{OWN_KERNEL}");
+    assert!(said(&compiled(&judge, &asked)).contains("there"), "nothing is found");
+}

@@ -4,7 +4,6 @@
 //! It is for a program that does what a foreign text says, as a compiler that includes files: the
 //! text can name nothing else, and cannot even learn whether it is there. It is no wall against
 //! code that runs in this process; Landlock is. Start at [`open`].
-#![allow(unsafe_code, reason = "a handler of a signal, and calls with addresses")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
@@ -24,7 +23,7 @@ const TOLD: [c_int; 3] = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
 static FOLDERS: OnceLock<Vec<(Vec<u8>, OwnedFd)>> = OnceLock::new();
 
 /// Whether the kernel has the call by which the gate opens.
-pub(super) fn is_available() -> bool {
+pub(crate) fn is_available() -> bool {
     let opened = beneath(libc::AT_FDCWD, c".", libc::O_PATH);
     if let Ok(fd) = c_int::try_from(opened)
         && fd >= 0
@@ -37,7 +36,7 @@ pub(super) fn is_available() -> bool {
 
 /// Installs the handler, which knows these folders by these names. It is called once the kernel
 /// refuses the calls, which is the filter's part.
-pub(super) fn open<'a>(folders: impl Iterator<Item = (&'a Path, OwnedFd)>) -> Result<(), String> {
+pub(crate) fn open<'a>(folders: impl Iterator<Item = (&'a Path, OwnedFd)>) -> Result<(), String> {
     let folders = folders.map(|(name, fd)| (name.as_os_str().as_bytes().to_vec(), fd));
     let folders: Vec<_> = folders.take(GATE_FOLDERS_MAX).collect();
     FOLDERS.set(folders).map_err(|_| "it was done before".to_owned())?;
