@@ -31,6 +31,9 @@ struct Targets {
     private_file: String,
     /// A process that sleeps.
     victim: i32,
+    /// Who started this child.
+    #[serde(default)]
+    parent: i32,
     tcp_port: u16,
     udp_port: u16,
     abstract_name: String,
@@ -51,9 +54,21 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
     ("environment", |targets| fs::read(format!("/proc/{}/environ", targets.victim)).map(drop)),
     ("memory_file", |targets| File::open(format!("/proc/{}/mem", targets.victim)).map(drop)),
     ("memory_call", read_memory),
-    ("ptrace", trace),
+    ("ptrace", |targets| trace(targets.victim)),
     ("signal", |targets| {
         done(call(libc::SYS_kill, [number(targets.victim), number(libc::SIGCONT), 0, 0]))
+    }),
+    ("parent_environment", |targets| {
+        fs::read(format!("/proc/{}/environ", targets.parent)).map(drop)
+    }),
+    ("parent_memory_file", |targets| File::open(format!("/proc/{}/mem", targets.parent)).map(drop)),
+    ("parent_ptrace", |targets| trace(targets.parent)),
+    ("parent_signal", |targets| {
+        done(call(libc::SYS_kill, [number(targets.parent), number(libc::SIGCONT), 0, 0]))
+    }),
+    ("servers", |_| {
+        let absent = || io::Error::from_raw_os_error(libc::ENOENT);
+        fs::read_dir("/run")?.next().ok_or_else(absent)?.map(drop)
     }),
     ("tcp", |targets| TcpStream::connect(("127.0.0.1", targets.tcp_port)).map(drop)),
     ("udp", |targets| {
@@ -149,6 +164,12 @@ fn main() -> ExitCode {
         "named_pipe" => {
             let made = special_file(libc::S_IFIFO);
             inside.write_report(&made.err().and_then(|error| error.raw_os_error())).unwrap()
+        }
+        "who" => {
+            let who = [libc::SYS_geteuid, libc::SYS_getuid, libc::SYS_getegid, libc::SYS_getgid];
+            let numbers = who.map(|it| call(it, [0; 4]));
+            let groups = call(libc::SYS_getgroups, [0; 4]);
+            inside.write_report(&(numbers, groups)).unwrap()
         }
         "fill" => {
             // Files that are short enough each.
@@ -257,8 +278,8 @@ fn read_memory(targets: &Targets) -> io::Result<()> {
     reached(read as i64, libc::EFAULT)
 }
 
-fn trace(targets: &Targets) -> io::Result<()> {
-    let victim = number(targets.victim);
+fn trace(victim: i32) -> io::Result<()> {
+    let victim = number(victim);
     let trace = |what: libc::c_uint| call(libc::SYS_ptrace, [what as usize, victim, 0, 0]);
     done(trace(libc::PTRACE_SEIZE))?;
     trace(libc::PTRACE_INTERRUPT);
