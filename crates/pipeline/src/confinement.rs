@@ -212,9 +212,9 @@ mod tests {
         let tool = of("ncu", &[Layer::Seccomp]);
         for (records, level) in [
             (&[][..], None),
-            (&[tool.clone()], None),
+            (std::slice::from_ref(&tool), None),
             (&[full.clone(), tool.clone()], Some(3)),
-            (&[full, tool, weaker], Some(1)),
+            (&[full, tool.clone(), weaker], Some(1)),
         ] {
             assert_eq!(level_of_judging(records), level);
         }

@@ -253,8 +253,7 @@ fn show_code(attempt: &AttemptRow, parent: Option<&Attempt>) {
 
 fn show_build(attempt: &AttemptRow) {
     let Some(build) = &attempt.build else { return };
-    let held = build.held.iter();
-    held.for_each(|held| section("confinement of the compiler", &held.to_string()));
+    build.held.iter().for_each(|held| section("confinement of the compiler", &held.to_string()));
     section("compiler log", &build.log);
     let source = attempt.candidate.as_ref().map_or("", |code| code.source.as_str());
     let on_lines: Vec<_> = build.diagnostics.iter().map(|it| on_its_line(it, source)).collect();
@@ -278,12 +277,9 @@ fn quoted_line(source: &str, number: usize) -> Option<String> {
 /// What held each kind of child by which it was judged, or only the candidate's in an old record.
 fn show_confinement(closed: &Attempt) {
     let Some(report) = &closed.report else { return };
-    let all = report.held.iter().map(|held| format!("{}: {held}", held.set)).collect::<Vec<_>>();
-    let old = report.confinement.iter().filter(|_| all.is_empty());
-    let lines: Vec<_> = all.iter().cloned().chain(old.map(ToString::to_string)).collect();
-    if !lines.is_empty() {
-        section("confinement", &lines.join("\n"));
-    }
+    let old = report.confinement.iter().filter(|_| report.held.is_empty());
+    let held = report.held.iter().chain(old);
+    held.for_each(|held| section(&format!("confinement of `{}`", held.set), &held.to_string()));
 }
 
 /// What held the children, the card and its state, and how the evaluation took its time.
