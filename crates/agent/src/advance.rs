@@ -111,6 +111,7 @@ impl<L: Llm + Sync> Engine<L> {
             ptx: compiled.then_some(build.ptx.as_slice()),
             cubin: compiled.then_some(build.cubin.as_slice()),
             verdict: build.verdict.as_ref(),
+            held: build.held.as_ref(),
         };
         Ok(self.store.record_built(&attempt.id, &new).await?)
     }
@@ -150,12 +151,18 @@ impl<L: Llm + Sync> Engine<L> {
 
     async fn known(&self, danger: &Digest, key: &Digest) -> Result<Option<Known>, AgentError> {
         let toolchain_id = &self.judge.config().toolchain_id;
-        if let Some((verdict, report)) = self.store.verdict_of_eval_key(key, toolchain_id).await? {
+        let before = self.store.verdict_of_eval_key(key, toolchain_id).await?;
+        if let Some((verdict, report)) = before.filter(|(_, report)| self.is_enough(report)) {
             return Ok(Some(Known { verdict, report: Some(report) }));
         }
         let Some(row) = self.store.danger(danger).await? else { return Ok(None) };
         let detail = format!("known from before, not run again: {}", row.verdict.detail);
         Ok(Some(Known { verdict: Verdict { detail, ..row.verdict }, report: row.report }))
+    }
+
+    /// Whether a verdict from before was found under the confinement that is required now.
+    pub(crate) fn is_enough(&self, report: &Report) -> bool {
+        report.was_held_at(self.judge.config().confinement.level_required)
     }
 
     async fn evaluate(
@@ -248,6 +255,7 @@ pub(crate) fn restored(built: &BuildRow) -> Option<Build> {
         ptx: built.ptx.clone()?,
         cubin: built.cubin.clone()?,
         verdict: built.verdict.clone(),
+        held: built.held.clone(),
     })
 }
 

@@ -68,7 +68,7 @@ impl<L: Llm + Sync> Engine<L> {
         let Some(key) = &searched.eval_key else { return Ok(None) };
         let toolchain_id = &self.judge.config().toolchain_id;
         let found = self.store.promotion_of_eval_key(key, toolchain_id).await?;
-        Ok(found.map(|(_, report)| report))
+        Ok(found.map(|(_, report)| report).filter(|report| self.is_enough(report)))
     }
 
     async fn promote(

@@ -21,6 +21,8 @@ use crate::limits::{LOG_BYTES_MAX, head};
 use crate::toolchain::Toolchain;
 use program::Program;
 
+pub(crate) use program::SOURCE_FOLDER;
+
 pub use headers::PRELUDE_NAME;
 pub use kernels::{KernelDeclaration, declared_kernels, kernel_declarations};
 
@@ -198,6 +200,12 @@ impl Nvrtc {
         let version = library::version()?;
         let architectures = library::architectures()?;
         Ok(Nvrtc { version, architectures, include_dirs: toolchain.include_dirs.clone() })
+    }
+
+    /// Compiles with the header folders under other names, for a process in which files have these.
+    #[must_use]
+    pub fn with_header_folders(self, names: impl IntoIterator<Item = PathBuf>) -> Nvrtc {
+        Nvrtc { include_dirs: names.into_iter().collect(), ..self }
     }
 
     /// Major and minor version, as the library says.

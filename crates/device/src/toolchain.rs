@@ -14,6 +14,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::nvrtc::SOURCE_FOLDER;
+
 pub use find::{Choice, Places, find, find_in, list};
 pub use install::{Progress, install, install_from_wheels};
 pub use pin::{PINNED_VERSION, pinned_id};
@@ -34,6 +36,22 @@ pub struct Toolchain {
     pub include_dirs: Vec<PathBuf>,
     /// Where it was found.
     pub origin: Origin,
+}
+
+impl Toolchain {
+    /// The header folders, each with a name that is the same on every machine. No file of any
+    /// machine has it: who compiles with these names answers for them.
+    #[must_use]
+    pub fn named_include_dirs(&self) -> Vec<(PathBuf, PathBuf)> {
+        let first = PathBuf::from(format!("{SOURCE_FOLDER}<cuda>"));
+        let within = |folder: &PathBuf| -> Option<PathBuf> {
+            let rest = folder.strip_prefix(self.include_dirs.first()?).ok()?;
+            Some(first.components().chain(rest.components()).collect())
+        };
+        let other = |i: usize| PathBuf::from(format!("{SOURCE_FOLDER}<cuda-{i}>"));
+        let folders = self.include_dirs.iter().enumerate();
+        folders.map(|(i, dir)| (dir.clone(), within(dir).unwrap_or_else(|| other(i)))).collect()
+    }
 }
 
 /// Where a toolchain was found.
@@ -158,4 +176,33 @@ fn seen(others: &[String]) -> String {
         return String::new();
     }
     format!(" (other versions need `--toolchain any`: {})", others.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::{Origin, Toolchain};
+
+    #[test]
+    fn header_folders_have_names_that_say_nothing_of_the_machine() {
+        let named = |folders: &[&str]| {
+            let toolchain = Toolchain {
+                id: String::new(),
+                version: String::new(),
+                nvrtc: PathBuf::new(),
+                builtins: PathBuf::new(),
+                include_dirs: folders.iter().map(PathBuf::from).collect(),
+                origin: Origin::Cache,
+            };
+            let named = toolchain.named_include_dirs();
+            assert!(named.iter().map(|(folder, _)| folder).eq(&toolchain.include_dirs));
+            named.into_iter().map(|(_, name)| name.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            named(&["/home/a/include", "/home/a/include/cccl", "/opt/b"]),
+            ["/dev/null/<cuda>", "/dev/null/<cuda>/cccl", "/dev/null/<cuda-2>"]
+        );
+        assert!(named(&[]).is_empty());
+    }
 }

@@ -23,7 +23,7 @@ use crate::files::{pack_files, read_files, take, take_text};
 use crate::limits::JOB_BYTES_MAX;
 
 /// Format version of jobs and results.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const MANIFEST: &str = "job.json";
 const SOURCE: &str = "kernel.cu";
 const PLAN: &str = "plan.toml";
@@ -40,6 +40,8 @@ pub struct Conditions {
     pub judge_hash: String,
     pub toolchain_id: String,
     pub device: DeviceFacts,
+    /// The level of confinement below which nothing is judged.
+    pub required_confinement: u8,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -263,6 +265,7 @@ impl Built {
             ptx: take(files, &format!("{folder}{PTX}"))?,
             cubin: take(files, &format!("{folder}{CUBIN}"))?,
             verdict: None,
+            held: None,
         };
         let job = Job {
             id: self.id,

@@ -71,7 +71,8 @@ impl FolderEvaluator {
         };
         let ours = result.key == job.key()
             && result.judge_hash == self.conditions.judge_hash
-            && (result.repeatable || result.id == job.id);
+            && (result.repeatable || result.id == job.id)
+            && result.report.was_held_at(self.conditions.required_confinement);
         if !ours {
             remove(&path).map_err(|error| self.elsewhere(error))?;
         }

@@ -1,5 +1,7 @@
 //! Jobs come back as they were, whatever is in the folder, and no worker answers what is not its.
 
+mod refused;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -19,7 +21,7 @@ use pipeline::task::Task;
 use pipeline::transcript;
 use pipeline::verdict::{Reason, Verdict};
 
-use crate::archive::{Conditions, JobFailure, JobResult, pack, unpack};
+use crate::archive::{Conditions, JobResult, pack, unpack};
 use crate::layout::Layout;
 use crate::{Drained, FleetError, FolderEvaluator, Worker, WorkerEvent, announced};
 
@@ -28,6 +30,7 @@ fn conditions() -> Conditions {
         judge_hash: judge_hash().to_string(),
         toolchain_id: "nvrtc".to_owned(),
         device: DeviceFacts::simulated_h200(),
+        required_confinement: 0,
     }
 }
 
@@ -74,6 +77,7 @@ fn job() -> Job {
             ptx: b".version 8.8\n".to_vec(),
             cubin: vec![0, 1, 255],
             verdict: None,
+            held: None,
         },
         seed: RunSeed([9; 32]),
         index: 3,
@@ -105,6 +109,7 @@ fn judgement(repeatable: bool) -> Judgement {
         promotion: None,
         ended: None,
         confinement: None,
+        held: Vec::new(),
     };
     Judgement { verdict: Verdict::failed(Reason::Timeout, "slow"), report, repeatable }
 }
@@ -148,8 +153,12 @@ impl Folder {
 
     /// Lets a worker do what there is; gives what it told.
     fn drain(&self, toolchain_id: &str) -> Vec<String> {
+        self.drain_by(judge(toolchain_id))
+    }
+
+    fn drain_by(&self, judge: Judge) -> Vec<String> {
         let told = Mutex::new(Vec::new());
-        let mut worker = self.worker(judge(toolchain_id)).unwrap();
+        let mut worker = self.worker(judge).unwrap();
         let observer = |event: WorkerEvent<'_>| {
             told.lock().unwrap().extend(match event {
                 WorkerEvent::Taken { .. } => None,
@@ -372,29 +381,4 @@ fn what_a_worker_tells_says_nothing_of_its_machine() {
     let failures = failures.map(|it| std::fs::read_to_string(it.unwrap().path()).unwrap());
     let failures: String = failures.collect();
     assert!(failures.contains("nvrtc of ***") && !failures.contains("worker-9"), "{failures}");
-}
-
-#[test]
-fn strange_files_in_the_folder_harm_nobody() {
-    let folder = Folder::new();
-    let layout = folder.layout();
-    let key = "0".repeat(64);
-    std::fs::write(layout.job(&key), b"nonsense").unwrap();
-    std::fs::write(layout.jobs().join("notes.txt"), b"hello").unwrap();
-    std::fs::write(layout.jobs().join("..job"), b"hello").unwrap();
-    let misnamed = "1".repeat(64);
-    std::fs::write(layout.job(&misnamed), pack(&job(), &conditions()).unwrap()).unwrap();
-    let (folder_key, link_key) = ("2".repeat(64), "3".repeat(64));
-    std::fs::create_dir(layout.job(&folder_key)).unwrap();
-    std::os::unix::fs::symlink("/dev/zero", layout.job(&link_key)).unwrap();
-    let told = folder.drain("nvrtc");
-    assert_eq!(told.len(), 4, "{told:?}");
-    assert!(told[1].contains("its name is not its key"), "{told:?}");
-    assert!(told[2].contains("it is not a plain file"), "{told:?}");
-    assert!(layout.bad_job(&folder_key).exists());
-    assert!(layout.bad_job(&key).exists() && layout.bad_job(&misnamed).exists());
-    let failure = std::fs::read(layout.failure(&key)).unwrap();
-    assert!(!JobFailure::parse(&failure).unwrap().why.is_empty());
-    assert!(JobFailure::parse(b"{\"failure\":3,\"why\":\"\"}").unwrap_err().contains("format 3"));
-    assert!(JobResult::parse(b"{}").is_err());
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use judge::{CancelFlag, Evaluator, Job, JobPoll, Judge, JudgeError, Judgement, judge_hash};
+use pipeline::confinement::level_of_judging;
 use pipeline::digest::Digest;
 use pipeline::limits::capped;
 use pipeline::scrub::Scrubber;
@@ -75,6 +76,14 @@ fn early_end(deadline: Option<Instant>, stop: &CancelFlag, cancel: &CancelFlag) 
         return Some(Drained::Deadline);
     }
     (stop.is_cancelled() || cancel.is_cancelled()).then_some(Drained::Stopped)
+}
+
+/// That this machine holds children by less than the run requires.
+fn confined(required: u8, held: u8) -> String {
+    format!(
+        "the run requires confinement of level {required} and this worker reaches {held}: see \
+         `warpwright doctor` there, and leave WARPWRIGHT_CONFINEMENT unset"
+    )
 }
 
 impl Worker {
@@ -232,7 +241,14 @@ impl Worker {
         let mut last = NoJudgement::Failed(String::new());
         for _ in 0..TRIES_MAX {
             match self.judge_once(job, cancel) {
-                Ok(judgement) => return Ok(judgement),
+                Ok(judgement) => {
+                    let required = wanted.required_confinement;
+                    let held = level_of_judging(&judgement.report.held);
+                    return match judgement.report.was_held_at(required) {
+                        true => Ok(judgement),
+                        false => Err(NoJudgement::Failed(confined(required, held.unwrap_or(0)))),
+                    };
+                }
                 Err(JudgeError::Cancelled) => return Err(NoJudgement::Cancelled),
                 Err(JudgeError::NotAvailable(why)) => last = NoJudgement::NotAvailable(why),
                 Err(error) => last = NoJudgement::Failed(error.to_string()),
@@ -278,6 +294,10 @@ impl Worker {
                      version of warpwright and the same settings on both sides"
                 ));
             }
+        }
+        let (required, reached) = (wanted.required_confinement, config.confinement.level_max);
+        if reached < required {
+            return Err(confined(required, reached));
         }
         if wanted.device != *device {
             return Err("the run knows other facts about this device".to_owned());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pipeline::build::{BuildFacts, Diagnostic, Severity};
 use pipeline::candidate::{Candidate, build_id};
+use pipeline::confinement::Confinement;
 use pipeline::defence::Defence;
 use pipeline::digest::Digest;
 use pipeline::gate::gate;
@@ -29,6 +30,8 @@ pub struct Build {
     pub cubin: Vec<u8>,
     /// `None` when it may run.
     pub verdict: Option<Verdict>,
+    /// What held the compiler; `None` where it was compiled elsewhere or before this was kept.
+    pub held: Option<Confinement>,
 }
 
 impl Judge {
@@ -70,7 +73,9 @@ impl Judge {
         let source_memfd = sealed("source", source.as_bytes())?;
         let slice = Slice { bulk: 0, offset: 0, bytes: source.len() as u64 };
         let source = BuildSource::Given(slice);
-        self.compile_source(id, source, &source_memfd, tunables, kernel_names, cancel)
+        let build =
+            self.compile_source(id, source, &source_memfd, tunables, kernel_names, cancel)?;
+        Ok(Build { held: self.confinement_of(ChildKind::Build), ..build })
     }
 
     /// Compiles this program's own kernels.
@@ -183,6 +188,7 @@ fn compiled(
         ptx,
         cubin,
         verdict,
+        held: None,
     })
 }
 
@@ -222,5 +228,6 @@ fn failed(id: Digest, verdict: Verdict) -> Build {
         ptx: Vec::new(),
         cubin: Vec::new(),
         verdict: Some(verdict),
+        held: None,
     }
 }

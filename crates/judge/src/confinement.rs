@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pipeline::confinement::{Confinement, LEVEL_MAX};
+use pipeline::confinement::{Confinement, LEVEL_MAX, SETS_OF_JUDGING};
 use sandbox::{ChildKind, ConfinementSet};
 
 use crate::Judge;
@@ -79,6 +79,11 @@ impl ConfinementConfig {
         self.finished(set.reading(libraries(environment)))
     }
 
+    /// The highest level at which ncu works here, layers that are left out apart.
+    pub(crate) fn reach_of_profiler(&self) -> u8 {
+        ConfinementSet::of_profiler().level_max()
+    }
+
     fn finished(&self, set: ConfinementSet) -> ConfinementSet {
         set.requiring(self.level_required).up_to(self.level_max)
     }
@@ -103,6 +108,12 @@ impl Judge {
     #[must_use]
     pub fn confinements(&self) -> Vec<Confinement> {
         lock(&self.held).values().cloned().collect()
+    }
+
+    /// What held the children so far by which kernels are judged.
+    pub(crate) fn held_in_judging(&self) -> Vec<Confinement> {
+        let held = lock(&self.held);
+        SETS_OF_JUDGING.iter().filter_map(|set| held.get(*set)).cloned().collect()
     }
 
     /// What held the children of a kind so far.

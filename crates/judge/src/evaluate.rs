@@ -108,6 +108,7 @@ impl Judge {
         let mut report = self.report(facts, found.cases, score, found.notes);
         report.gpu = found.gpu.map(|(record, _)| record);
         report.confinement = self.confinement_of(ChildKind::Candidate);
+        report.held = self.held_in_judging();
         Ok(Judgement { verdict, report, repeatable })
     }
 
@@ -177,6 +178,7 @@ impl Judge {
             promotion: None,
             ended: None,
             confinement: None,
+            held: self.held_in_judging(),
         }
     }
 

@@ -144,6 +144,15 @@ impl Judge {
         let (Some(_), Some(facts)) = (&self.config.gpus, &evaluation.build.facts) else {
             return Err(JudgeError::NotAvailable("no GPU, so no times".to_owned()));
         };
+        let confinement = &self.config.confinement;
+        let reached = confinement.reach_of_profiler();
+        if reached < confinement.level_required {
+            return Ok(Err(format!(
+                "confinement of level {} is required and ncu reaches {reached} at most, since root \
+                 did not start it",
+                confinement.level_required
+            )));
+        }
         let known = Evaluation { seed: &KNOWN_SEED, index: 0, ..*evaluation };
         let launches = known.candidate.plan.kernels().count().max(1) as u32;
         let calls = (PROFILED_LAUNCHES_MAX / launches).clamp(PROFILED_CALLS_MIN, PROFILED_CALLS);

@@ -205,6 +205,7 @@ impl Judge {
             promotion: None,
             ended: None,
             confinement: self.confinement_of(ChildKind::Candidate),
+            held: self.held_in_judging(),
         }
     }
 }

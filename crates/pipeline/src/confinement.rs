@@ -70,6 +70,17 @@ impl Layer {
 /// The highest level.
 pub const LEVEL_MAX: u8 = 4;
 
+/// Sets of the children by which a kernel is judged. Those of tools and frameworks reach less.
+pub const SETS_OF_JUDGING: [&str; 4] = ["build", "reference", "candidate", "verify"];
+
+/// The level of the child that was held by the least among those by which a kernel was judged;
+/// `None` where none is on record.
+#[must_use]
+pub fn level_of_judging<'a>(records: impl IntoIterator<Item = &'a Confinement>) -> Option<u8> {
+    let judging = records.into_iter().filter(|it| SETS_OF_JUDGING.contains(&it.set.as_str()));
+    judging.map(|it| it.level).min()
+}
+
 /// What came of one layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -165,7 +176,7 @@ fn level_of(layers: &[(Layer, LayerState)]) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Confinement, LEVEL_MAX, Layer, LayerState};
+    use super::{Confinement, LEVEL_MAX, Layer, LayerState, level_of_judging};
 
     fn record(missing: &[Layer]) -> Confinement {
         let state = |layer| match missing.contains(&layer) {
@@ -190,6 +201,23 @@ mod tests {
             assert_eq!(record(missing).level, level, "{missing:?}");
         }
         assert_eq!(Confinement::new("nothing", Vec::new()).level, 0);
+    }
+
+    #[test]
+    fn the_weakest_child_that_judges_counts() {
+        let of =
+            |set: &str, missing: &[Layer]| Confinement { set: set.to_owned(), ..record(missing) };
+        let full = of("candidate", &[Layer::Cgroup]);
+        let weaker = of("build", &[Layer::Landlock]);
+        let tool = of("ncu", &[Layer::Seccomp]);
+        for (records, level) in [
+            (&[][..], None),
+            (std::slice::from_ref(&tool), None),
+            (&[full.clone(), tool.clone()], Some(3)),
+            (&[full, tool.clone(), weaker], Some(1)),
+        ] {
+            assert_eq!(level_of_judging(records), level);
+        }
     }
 
     #[test]

@@ -267,6 +267,7 @@ pub(crate) mod fixtures {
             promotion: None,
             ended: None,
             confinement: None,
+            held: Vec::new(),
         };
         Attempt {
             seq: ask.seq,

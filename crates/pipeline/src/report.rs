@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::build::EntryFacts;
 use crate::check::OutputCheck;
-use crate::confinement::Confinement;
+use crate::confinement::{Confinement, level_of_judging};
 use crate::inputs::Distribution;
 use crate::promotion::Promotion;
 use crate::verdict::{Reason, Verdict};
@@ -68,9 +68,19 @@ pub struct Report {
     /// What held the candidate's processes, where one ran; of several, the weakest.
     #[serde(default)]
     pub confinement: Option<Confinement>,
+    /// What held each kind of child by which it was judged, the compiler's where it was compiled
+    /// there; empty in a record from before this was kept.
+    #[serde(default)]
+    pub held: Vec<Confinement>,
 }
 
 impl Report {
+    /// Whether all by which it was judged was held at this level at least, as its record says.
+    #[must_use]
+    pub fn was_held_at(&self, level: u8) -> bool {
+        level == 0 || level_of_judging(&self.held).is_some_and(|held| held >= level)
+    }
+
     /// A report of which only the score is known.
     #[must_use]
     pub fn of_score(score: Score) -> Self {
@@ -85,6 +95,7 @@ impl Report {
             promotion: None,
             ended: None,
             confinement: None,
+            held: Vec::new(),
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<BuildReport, RunnerError> {
     let request: BuildRequest = inside.read_request()?;
     let toolchain: Toolchain = serde_json::from_value(request.toolchain.clone())
         .map_err(|error| RunnerError::Request(format!("toolchain: {error}")))?;
-    let nvrtc = Nvrtc::load(&toolchain).map_err(|e| RunnerError::NotAvailable(e.to_string()))?;
+    let nvrtc = load(inside, &toolchain).map_err(RunnerError::NotAvailable)?;
     let given = match request.source {
         BuildSource::Given(slice) => Some(slice),
         BuildSource::Harness => None,
@@ -50,6 +50,15 @@ pub(crate) fn serve(inside: &mut Inside) -> Result<BuildReport, RunnerError> {
             other => RunnerError::Request(visible(&other.to_string())),
         })?;
     report(inside, &request, compiled)
+}
+
+/// The compiler, and from here on no file but its headers: a source may name any.
+fn load(inside: &Inside, toolchain: &Toolchain) -> Result<Nvrtc, String> {
+    let nvrtc = Nvrtc::load(toolchain).map_err(|error| error.to_string())?;
+    let headers = toolchain.named_include_dirs();
+    let renamed = inside.leave_folders(&headers).map_err(|error| error.to_string())?;
+    let names = headers.into_iter().map(|(_, name)| name);
+    Ok(if renamed { nvrtc.with_header_folders(names) } else { nvrtc })
 }
 
 fn report(

@@ -15,7 +15,8 @@ mod seccomp;
 pub(crate) mod set;
 mod shape;
 
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
 use pipeline::confinement::{Confinement, Layer, LayerState};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,7 @@ pub(crate) use shape::mirror;
 
 use crate::child::ChildLimits;
 use crate::error::SandboxError;
+use crate::system::gate;
 use set::ConfinementSet;
 
 /// What the parent tells a child on its command line.
@@ -108,6 +110,41 @@ pub(crate) fn enter(setup: &Setup) -> Result<Told, SandboxError> {
     let own = "own session, given descriptors and environment, no new privileges".to_owned();
     states.push((Layer::Process, LayerState::Enforced(own)));
     Ok(Told { confinement: Confinement::new(&set.name, states), waits })
+}
+
+/// Leaves a confined process no files by name but those below some folders, each under a name of
+/// our own where there is a filter of calls, which says the result. Nothing undoes it.
+///
+/// # Errors
+///
+/// A folder that cannot be opened, or a layer that holds this process and does not take more rules.
+pub(crate) fn leave_folders(
+    held: &Confinement,
+    folders: &[(PathBuf, PathBuf)],
+) -> Result<bool, SandboxError> {
+    let paths = folders.iter().map(|(path, _)| open_folder(path));
+    let opened: Vec<OwnedFd> = paths.collect::<Result<_, _>>()?;
+    let failed = |why: String| SandboxError::system("close files", std::io::Error::other(why));
+    if held.has(Layer::Landlock) {
+        landlock::restrict_to_folders(&opened).map_err(failed)?;
+    }
+    let gated = held.has(Layer::Seccomp);
+    if gated {
+        let names = folders.iter().map(|(_, name)| name.as_path());
+        gate::open(names.zip(opened)).map_err(failed)?;
+        seccomp::behind_the_gate().map_err(|error| failed(error.to_string()))?;
+    }
+    Ok(gated)
+}
+
+fn open_folder(path: &Path) -> Result<OwnedFd, SandboxError> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let failed = |error: rustix::io::Errno| {
+        let words = format!("{}: {}", path.display(), std::io::Error::from(error));
+        SandboxError::system("open a folder of headers", std::io::Error::other(words))
+    };
+    rustix::fs::open(path, flags, Mode::empty()).map_err(failed)
 }
 
 /// A layer that is not to be had, in words.

@@ -6,9 +6,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use command_fds::inherited::take_fd_ownership;
+use pipeline::confinement::Confinement;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -27,6 +29,8 @@ use crate::{
 pub struct Inside {
     request: File,
     report: File,
+    /// What holds this process; `None` where somebody watches it, who knows.
+    held: Option<Confinement>,
 }
 
 /// True for a child that another program watches. It has threads and descriptors of its watcher's,
@@ -45,14 +49,28 @@ impl Inside {
     /// or a failing system call.
     pub fn begin() -> Result<Inside, SandboxError> {
         be_first(CHILD_COMMAND)?;
-        if is_watched() {
+        let held = if is_watched() {
             // It is confined as its watcher is.
             eprintln!("the watched child: it begins");
+            None
         } else {
-            be_confined(&word(SETUP_WORD)?)?;
-        }
+            Some(be_confined(&word(SETUP_WORD)?)?.1)
+        };
         let request = take(REQUEST_FD, OpenOptions::new().read(true))?.into();
-        Ok(Inside { request, report: take(REPORT_FD, OpenOptions::new().write(true))?.into() })
+        let report = take(REPORT_FD, OpenOptions::new().write(true))?.into();
+        Ok(Inside { request, report, held })
+    }
+
+    /// From here on no file is opened or found by its name but those below these folders: before
+    /// foreign text can name files, and after all else was loaded, while there is one thread. True
+    /// where each folder now has the name that stands beside it, and only that; else the folders
+    /// keep their own, and the other layers hold what they hold. Nothing undoes it.
+    ///
+    /// # Errors
+    ///
+    /// A folder that cannot be opened, or a layer that holds this child but cannot be narrowed.
+    pub fn leave_folders(&self, folders: &[(PathBuf, PathBuf)]) -> Result<bool, SandboxError> {
+        self.held.as_ref().map_or(Ok(false), |held| confine::leave_folders(held, folders))
     }
 
     /// Reads the request. What the type does not know is refused if it denies unknown fields.
@@ -137,7 +155,7 @@ pub(crate) fn word(index: usize) -> Result<String, SandboxError> {
 
 /// Takes over the descriptors, confines this process as its command line says, and tells what holds
 /// it now.
-pub(crate) fn be_confined(setup: &str) -> Result<Setup, SandboxError> {
+pub(crate) fn be_confined(setup: &str) -> Result<(Setup, Confinement), SandboxError> {
     let setup: Setup = serde_json::from_str(setup).map_err(|error| not_valid("setup", &error))?;
     system::take_over_descriptors()?;
     let entered = confine::enter(&setup);
@@ -148,7 +166,7 @@ pub(crate) fn be_confined(setup: &str) -> Result<Setup, SandboxError> {
         .map_err(|error| SandboxError::MissingFd { fd, reason: error.to_string() })?;
     let tell = |error: io::Error| SandboxError::system("tell what holds the child", error);
     File::from(pipe).write_all(&text).map_err(tell)?;
-    entered.map(|_| setup)
+    entered.map(|told| (setup, told.confinement))
 }
 
 /// The number by which the rest of the machine knows this process, which in a namespace of its own

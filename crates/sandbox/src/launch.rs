@@ -37,7 +37,7 @@ fn launched() -> Result<(), SandboxError> {
     be_first(CONFINED_COMMAND)?;
     let how = word(HOW_WORD)?;
     let program = word(PROGRAM_WORD)?;
-    let setup = be_confined(&word(SETUP_WORD)?)?;
+    let (setup, _) = be_confined(&word(SETUP_WORD)?)?;
     let mut command = Command::new(&program);
     command.args(std::env::args_os().skip(PROGRAM_WORD + 1));
     let start = |source| SandboxError::Start { program: program.clone().into(), source };

@@ -49,3 +49,7 @@ pub(crate) const GROUP_END_WAIT: std::time::Duration = std::time::Duration::from
 pub(crate) const GROUP_END_POLL: std::time::Duration = std::time::Duration::from_millis(2);
 /// Longest account of what holds a child, in bytes.
 pub(crate) const TOLD_BYTES_MAX: usize = 64 << 10;
+/// Folders that the gate of files knows.
+pub(crate) const GATE_FOLDERS_MAX: usize = 16;
+/// Tries to open a file while somebody moves files.
+pub(crate) const GATE_TRIES_MAX: u32 = 64;

@@ -1,6 +1,8 @@
 //! System calls of this crate for which there is no safe form, shared memory apart: each is a
 //! function that is safe to call as its words say.
-#![allow(unsafe_code, reason = "forks, descriptors by number, handlers, ends without handlers")]
+#![allow(unsafe_code, reason = "forks, descriptors by number, handlers, calls with addresses")]
+
+pub(crate) mod gate;
 
 use std::fs;
 use std::io;

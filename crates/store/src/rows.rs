@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use pipeline::attempt::State;
 use pipeline::build::{BuildFacts, Diagnostic};
+use pipeline::confinement::Confinement;
 use pipeline::device_facts::DeviceFacts;
 use pipeline::digest::Digest;
 use pipeline::hardware::HardwareSheet;
@@ -247,6 +248,8 @@ pub struct NewBuild<'a> {
     pub cubin: Option<&'a [u8]>,
     /// Why it may not run; `None` when it may.
     pub verdict: Option<&'a Verdict>,
+    /// What held the compiler.
+    pub held: Option<&'a Confinement>,
 }
 
 /// What the judge found.
@@ -364,6 +367,8 @@ pub struct BuildRow {
     pub cubin: Option<Vec<u8>>,
     /// Why it may not run; `None` when it may.
     pub verdict: Option<Verdict>,
+    /// What held the compiler; `None` for builds from before this was kept.
+    pub held: Option<Confinement>,
 }
 
 /// The judge's verdict on an attempt.

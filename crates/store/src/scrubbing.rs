@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use pipeline::build::Diagnostic;
+use pipeline::confinement::Confinement;
 use pipeline::scrub::Scrubber;
 use pipeline::verdict::Verdict;
 use serde::Serialize;
@@ -60,6 +61,11 @@ pub(crate) fn diagnostics(scrubber: &Scrubber, diagnostics: &[Diagnostic]) -> Ve
         ..diagnostic.clone()
     };
     diagnostics.iter().map(clean).collect()
+}
+
+/// What held a compiler.
+pub(crate) fn held(scrubber: &Scrubber, held: &Confinement) -> Result<Confinement> {
+    value(scrubber, "what held a compiler", held)
 }
 
 /// A report, or an entry of an acceptance; one that would be none any more is refused, since it

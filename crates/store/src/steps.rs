@@ -227,17 +227,16 @@ impl Store {
         let mut work = self.write().await?;
         let step = Step::load(&mut work, id, "built", &[State::Parsed]).await?;
         let verdict = new.verdict.map(|verdict| scrubbing::verdict(&work.scrubber, verdict));
+        let held = new.held.map(|held| scrubbing::held(&work.scrubber, held)).transpose()?;
         let new = &NewBuild {
             diagnostics: &scrubbing::diagnostics(&work.scrubber, new.diagnostics),
             log: &scrubbing::text(&work.scrubber, new.log),
             verdict: verdict.as_ref(),
+            held: held.as_ref(),
             ..*new
         };
         let parts = build::insert(&mut work, id, step.variant()?, new).await?;
-        let body = json!({
-            "build": new.id, "facts": parts.facts, "diagnostics": parts.diagnostics,
-            "log": parts.log, "ptx": parts.ptx, "cubin": parts.cubin,
-        });
+        let body = parts.body(new.id);
         step.advance(self, work, State::Built, body).await
     }
 

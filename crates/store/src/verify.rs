@@ -44,7 +44,8 @@ const RULES: &[Rule] = &[
         kind: "built",
         key: "attempt",
         row: "SELECT json_object('build', id, 'facts', facts, 'diagnostics', diagnostics,
-              'log', log, 'ptx', ptx, 'cubin', cubin) FROM build WHERE attempt_id = $1",
+              'log', log, 'ptx', ptx, 'cubin', cubin, 'confinement', confinement)
+              FROM build WHERE attempt_id = $1",
     },
     Rule { kind: "judged", key: "attempt", row: JUDGED },
     Rule { kind: "promoted", key: "attempt", row: JUDGED },
@@ -119,7 +120,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// What an event of an older program says nothing of, and nothing may stand in the row for.
-const EMPTY_WHERE_UNSTATED: &[&str] = &["reviewer"];
+const EMPTY_WHERE_UNSTATED: &[&str] = &["reviewer", "confinement"];
 
 const CARD: &str = "SELECT json_object('attempt', attempt_id, 'stage', stage,
     'reserved_us', reserved_us, 'used_us', used_us) FROM card_time WHERE id = $1";

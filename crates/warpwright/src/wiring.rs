@@ -374,9 +374,9 @@ fn evaluator(setting: &EvaluatorSetting, judge: &Arc<Judge>) -> anyhow::Result<A
                 judge_hash: judge::judge_hash().to_string(),
                 toolchain_id: config.toolchain_id.clone(),
                 device: config.device.clone(),
+                required_confinement: config.confinement.level_required,
             };
-            let evaluator = FolderEvaluator::open(folder, conditions).map_err(bad_input)?;
-            Ok(Arc::new(evaluator))
+            Ok(Arc::new(FolderEvaluator::open(folder, conditions).map_err(bad_input)?))
         }
     }
 }

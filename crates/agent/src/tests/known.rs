@@ -26,6 +26,7 @@ fn report(note: &str) -> Report {
         promotion: None,
         ended: None,
         confinement: None,
+        held: Vec::new(),
         notes: vec![note.to_owned()],
     }
 }
@@ -69,6 +70,7 @@ async fn build(world: &World, store: &Store, attempt: &AttemptRow) -> Keys {
         ptx: Some(b"ptx"),
         cubin: Some(b"cubin"),
         verdict: None,
+        held: None,
     };
     store.record_built(&attempt.id, &new).await.unwrap();
     let device = pipeline::device_facts::DeviceFacts::simulated_h200();

@@ -85,11 +85,12 @@ pub(super) fn shorten_paths(text: &str, include_dirs: &[PathBuf]) -> String {
     let mut folders: Vec<String> =
         include_dirs.iter().map(|folder| folder.display().to_string()).collect();
     folders.sort_by_key(|folder| std::cmp::Reverse(folder.len()));
-    let mut text = text.replace(SOURCE_FOLDER, "");
+    let mut text = text.to_owned();
     for folder in folders {
         text = text.replace(&format!("{folder}/"), "<cuda>/");
     }
-    text
+    // Headers may have made-up names in there.
+    text.replace(SOURCE_FOLDER, "")
 }
 
 /// All diagnostics of a tidied log: errors first, capped, without repetitions.

@@ -13,7 +13,7 @@ use crate::limits::{IMAGE_BYTES_MAX, LOG_BYTES_MAX, head};
 
 /// A folder that exists nowhere, since that is no folder, and out of which no path climbs: an
 /// absolute name keeps the working directory out of the output.
-pub(super) const SOURCE_FOLDER: &str = "/dev/null/";
+pub(crate) const SOURCE_FOLDER: &str = "/dev/null/";
 
 /// One program; the handle is never null.
 #[derive(Debug)]

@@ -103,11 +103,7 @@ fn report(cases: Vec<CaseReport>, score: Score) -> Report {
         kernels: Vec::new(),
         cases,
         score,
-        notes: Vec::new(),
-        gpu: None,
-        promotion: None,
-        ended: None,
-        confinement: None,
+        ..Report::of_score(Score::None)
     }
 }
 

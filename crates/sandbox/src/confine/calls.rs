@@ -106,6 +106,31 @@ pub(super) const COMPUTING_OLDER: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const COMPUTING_OLDER: &[c_long] = &[];
 
+/// What the compiler's child takes besides, to narrow itself once its libraries are loaded.
+pub(super) const NARROWING: &[c_long] = &[
+    libc::SYS_landlock_add_rule,
+    libc::SYS_landlock_create_ruleset,
+    libc::SYS_landlock_restrict_self,
+    libc::SYS_seccomp,
+];
+
+/// Calls that open or look for a file by its name: behind the gate a handler answers them.
+pub(super) const BY_NAME: &[c_long] = &[libc::SYS_openat];
+/// The same, where a processor has older forms.
+#[cfg(target_arch = "x86_64")]
+pub(super) const BY_NAME_OLDER: &[c_long] = &[libc::SYS_lstat, libc::SYS_open, libc::SYS_stat];
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) const BY_NAME_OLDER: &[c_long] = &[];
+
+/// Calls that tell of a file by its name and that no compiler needs: behind the gate there is none.
+pub(super) const TELLING: &[c_long] =
+    &[libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_readlinkat, libc::SYS_statfs];
+/// The same, where a processor has older forms.
+#[cfg(target_arch = "x86_64")]
+pub(super) const TELLING_OLDER: &[c_long] = &[libc::SYS_access, libc::SYS_readlink];
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) const TELLING_OLDER: &[c_long] = &[];
+
 /// What nothing of ours needs, whatever drives a GPU.
 pub(super) const REFUSED: &[c_long] = &[
     // Mounts and roots.

@@ -1,9 +1,11 @@
 //! Landlock: which files a child may open, no TCP, no signals and abstract sockets to others.
 
+use std::os::fd::OwnedFd;
+
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, RestrictionStatus,
-    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
-    path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, PathBeneath,
+    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
+    Scope, path_beneath_rules,
 };
 use pipeline::confinement::LayerState;
 
@@ -39,6 +41,23 @@ fn restrict_to(set: &ConfinementSet) -> Result<RestrictionStatus, RulesetError> 
         .add_rules(path_beneath_rules(&set.readable, AccessFs::from_read(NEWEST)))?
         .add_rules(path_beneath_rules(&set.writable, AccessFs::from_all(NEWEST)))?
         .restrict_self()
+}
+
+/// Restricts this process further: of the files that it may read, to those below some folders.
+/// What holds it already stays.
+pub(super) fn restrict_to_folders(folders: &[OwnedFd]) -> Result<(), String> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let rules = folders.iter().map(|folder| Ok::<_, RulesetError>(PathBeneath::new(folder, read)));
+    let restricted = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))
+        .and_then(Ruleset::create)
+        .and_then(|created| created.add_rules(rules))
+        .and_then(|created| created.restrict_self());
+    match restricted.map_err(|error| error.to_string())?.ruleset {
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+        RulesetStatus::NotEnforced => Err("nothing of it was enforced".to_owned()),
+    }
 }
 
 /// Tools talk to the process that they watch over the loopback interface.

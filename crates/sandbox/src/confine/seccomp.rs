@@ -1,4 +1,7 @@
 //! The filter of system calls. What it refuses fails with `EPERM`.
+//!
+//! The compiler's child gets more filters once its libraries are loaded, [`behind_the_gate`]; what
+//! is installed first leaves it the calls for that, which can only take more away.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +13,13 @@ use seccompiler::{
 };
 
 use super::calls::{
-    COMPUTING, COMPUTING_OLDER, NEW_NAMESPACES, REFUSED, REFUSED_OLDER,
-    REFUSED_TO_ALL_BUT_WATCHERS, REFUSED_TO_DRIVERS, SPECIAL_FILES, TERMINAL_INPUT,
+    BY_NAME, BY_NAME_OLDER, COMPUTING, COMPUTING_OLDER, NARROWING, NEW_NAMESPACES, REFUSED,
+    REFUSED_OLDER, REFUSED_TO_ALL_BUT_WATCHERS, REFUSED_TO_DRIVERS, SPECIAL_FILES, TELLING,
+    TELLING_OLDER, TERMINAL_INPUT,
 };
 use super::not_available;
 use super::set::Calls;
+use crate::system::gate;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -48,9 +53,15 @@ const DEVICES: [u64; 3] = [libc::S_IFCHR as u64, libc::S_IFBLK as u64, libc::S_I
 
 /// Filters the calls of this process and of all that come from it.
 pub(super) fn filter(calls: Calls) -> LayerState {
+    let lacks_gate = calls == Calls::Compiling && !gate::is_available();
     match install(calls) {
+        Ok(count) if lacks_gate => not_available(format!(
+            "{count} calls are allowed, but the kernel has no `openat2`, so that a source can \
+             include what the compiler may read"
+        )),
         Ok(count) => LayerState::Enforced(match calls {
             Calls::Computing => format!("{count} calls allowed"),
+            Calls::Compiling => format!("{count} calls allowed; files by name: only headers"),
             Calls::Driver | Calls::Programs | Calls::Watching => format!("{count} calls refused"),
         }),
         Err(error) => not_available(error),
@@ -61,6 +72,7 @@ fn install(calls: Calls) -> Result<usize, Error> {
     let permission = SeccompAction::Errno(libc::EPERM as u32);
     let (rules, action, otherwise) = match calls {
         Calls::Computing => (allowed()?, SeccompAction::Allow, permission),
+        Calls::Compiling => (allowed_to_compilers()?, SeccompAction::Allow, permission),
         Calls::Driver | Calls::Programs | Calls::Watching => {
             (refused(calls)?, permission, SeccompAction::Allow)
         }
@@ -122,6 +134,34 @@ fn allowed() -> Result<Rules, Error> {
         DESCRIPTORS.iter().map(|word| equals(1, word.unsigned_abs().into())).collect();
     rules.insert(libc::SYS_fcntl, own?);
     Ok(rules)
+}
+
+/// As that, and what it takes to leave itself less.
+fn allowed_to_compilers() -> Result<Rules, Error> {
+    let mut rules = allowed()?;
+    rules.extend(NARROWING.iter().map(|call| (*call, Vec::new())));
+    // Which files the gate opens, it says itself, and below it the other layers.
+    rules.insert(libc::SYS_openat2, Vec::new());
+    let naming = rules.entry(libc::SYS_prctl).or_default();
+    naming.push(equals(0, libc::PR_SET_NO_NEW_PRIVS as u64)?);
+    Ok(rules)
+}
+
+/// Leaves this process no file by name but through the gate, whose handler is there already, and
+/// no further change of what holds it.
+pub(super) fn behind_the_gate() -> Result<(), Error> {
+    let whole = |calls: &[c_long]| -> Rules { calls.iter().map(|it| (*it, Vec::new())).collect() };
+    // By a descriptor everything may be looked at that is open.
+    let by_name = |argument: u8| masked(argument, libc::AT_EMPTY_PATH as u64, 0);
+    let mut answered = whole(&[BY_NAME, BY_NAME_OLDER].concat());
+    answered.insert(libc::SYS_newfstatat, vec![by_name(3)?]);
+    let mut absent = whole(&[TELLING, TELLING_OLDER].concat());
+    absent.insert(libc::SYS_statx, vec![by_name(2)?]);
+    let errno = |error: libc::c_int| SeccompAction::Errno(error as u32);
+    apply_filter(&compile(answered, SeccompAction::Trap, SeccompAction::Allow)?)?;
+    apply_filter(&compile(absent, errno(libc::ENOENT), SeccompAction::Allow)?)?;
+    // The last one: it refuses the call that installs filters.
+    apply_filter(&compile(whole(NARROWING), errno(libc::EPERM), SeccompAction::Allow)?)
 }
 
 /// What is refused where the rest is allowed.

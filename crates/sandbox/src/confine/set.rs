@@ -38,6 +38,9 @@ pub struct ConfinementSet {
 pub enum Calls {
     /// A list of what computing in threads takes, and nothing else.
     Computing,
+    /// As that, and what it takes to narrow itself once the compiler is loaded; from then on it
+    /// opens headers alone.
+    Compiling,
     /// All but a list of what no GPU driver needs.
     Driver,
     /// As the driver's, for programs that start other programs in groups of their own.
@@ -121,6 +124,9 @@ impl ConfinementSet {
     pub fn of_child(kind: ChildKind, with_gpu: bool) -> Self {
         let mut set = Self::new(kind.as_str(), Calls::Computing);
         set.readable = paths(&LIBRARIES).chain(paths(&LINKER)).collect();
+        if kind == ChildKind::Build {
+            set.calls = Calls::Compiling;
+        }
         if with_gpu {
             set.calls = Calls::Driver;
             set.readable.extend(paths(&DRIVER));
@@ -279,7 +285,11 @@ mod tests {
         for kind in ChildKind::ALL {
             let set = ConfinementSet::of_child(kind, false);
             assert_eq!(set.level_max(), 4, "{kind:?}");
-            assert!(set.writable.is_empty() && set.calls == Calls::Computing, "{kind:?}");
+            let calls = match kind {
+                ChildKind::Build => Calls::Compiling,
+                _ => Calls::Computing,
+            };
+            assert!(set.writable.is_empty() && set.calls == calls, "{kind:?}");
             let closed = ["/", "/root", "/home", "/proc", "/tmp", "/dev", "/etc", "/usr"];
             assert!(set.readable.iter().all(|path| !closed.contains(&path.to_str().unwrap())));
         }

@@ -53,6 +53,11 @@ const STOPS: &[(&str, &[Stop])] = &[
     ("memory_call", &[(IDENTITY, EPERM), (SECCOMP, EPERM), (LANDLOCK, EPERM)]),
     ("ptrace", &[(IDENTITY, EPERM), (SECCOMP, EPERM), (LANDLOCK, EPERM)]),
     ("signal", &[(IDENTITY, EPERM), (LANDLOCK, EPERM)]),
+    ("parent_environment", &[(IDENTITY, EACCES), (LANDLOCK, EACCES)]),
+    ("parent_memory_file", &[(IDENTITY, EACCES), (LANDLOCK, EACCES)]),
+    ("parent_ptrace", &[(IDENTITY, EPERM), (SECCOMP, EPERM), (LANDLOCK, EPERM)]),
+    ("parent_signal", &[(IDENTITY, EPERM), (LANDLOCK, EPERM)]),
+    ("servers", &[(LANDLOCK, EACCES), (NAMESPACES, ENOENT)]),
     ("tcp", &[(SECCOMP, EPERM), (LANDLOCK, EACCES), (NAMESPACES, ENETUNREACH)]),
     ("udp", &[(SECCOMP, EPERM), (NAMESPACES, ENETUNREACH)]),
     ("abstract_socket", &[(SECCOMP, EPERM), (LANDLOCK, EPERM), (NAMESPACES, ECONNREFUSED)]),
@@ -91,6 +96,11 @@ const STOPS_OF_COMPUTING: &[(&str, Stop)] = &[
     ("ptrace", (NAMESPACES, ESRCH)),
     ("signal", (NAMESPACES, ESRCH)),
     ("signal", (SECCOMP, EPERM)),
+    ("parent_environment", (NAMESPACES, ENOENT)),
+    ("parent_memory_file", (NAMESPACES, ENOENT)),
+    ("parent_ptrace", (NAMESPACES, ESRCH)),
+    ("parent_signal", (NAMESPACES, ESRCH)),
+    ("parent_signal", (SECCOMP, EPERM)),
     ("shared_memory", (SECCOMP, EPERM)),
     ("fork_bomb", (SECCOMP, EPERM)),
     ("program", (SECCOMP, EPERM)),
@@ -99,6 +109,8 @@ const STOPS_OF_COMPUTING: &[(&str, Stop)] = &[
 /// What there is to be reached outside.
 struct Outside {
     _folders: [tempfile::TempDir; 2],
+    /// There is something where servers have their sockets.
+    _server: Option<tempfile::NamedTempFile>,
     victim: Child,
     targets: Value,
     _listeners: (TcpListener, UdpSocket, UnixListener, UnixListener),
@@ -133,6 +145,7 @@ impl Outside {
             "open_file": open_file,
             "private_file": private_file,
             "victim": victim.id(),
+            "parent": std::process::id(),
             "tcp_port": tcp.local_addr().unwrap().port(),
             "udp_port": udp.local_addr().unwrap().port(),
             "abstract_name": abstract_name,
@@ -141,7 +154,9 @@ impl Outside {
         });
         let listeners = (tcp, udp, abstract_socket, named_socket);
         let folders = [folder, elsewhere];
-        let mut outside = Self { _folders: folders, victim, targets, _listeners: listeners };
+        let _server = tempfile::NamedTempFile::new_in("/run").ok();
+        let mut outside =
+            Self { _folders: folders, _server, victim, targets, _listeners: listeners };
         // A child that nothing holds makes it, and another one takes it away in the end.
         let made = outside.run("make_memory", &ConfinementSet::of_nothing(), &[]);
         outside.targets["shared_memory"] = serde_json::from_str(reported(&made)).unwrap();
@@ -259,7 +274,8 @@ fn each_attempt_has_a_layer_that_is_for_it() {
 }
 
 /// What no tool may do, and what none may where it has a world of its own.
-const CLOSED_TO_TOOLS: [&str; 14] = [
+const CLOSED_TO_TOOLS: [&str; 15] = [
+    "parent_memory_file",
     "special_file",
     "ledger",
     "home",
@@ -275,7 +291,8 @@ const CLOSED_TO_TOOLS: [&str; 14] = [
     "namespace",
     "namespace_of_a_child",
 ];
-const CLOSED_IN_A_WORLD: [&str; 4] = ["environment", "tcp", "abstract_socket", "switches"];
+const CLOSED_IN_A_WORLD: [&str; 6] =
+    ["environment", "parent_environment", "tcp", "abstract_socket", "switches", "servers"];
 
 #[test]
 fn tools_reach_no_more_than_they_need() {
@@ -306,6 +323,18 @@ fn only_tools_that_watch_make_named_pipes() {
     for layers in [SECCOMP, LANDLOCK] {
         assert_ne!(made(&set(true, layers)), "null", "{layers:?}");
     }
+}
+
+#[test]
+fn each_child_of_root_is_a_user_of_its_own_without_groups() {
+    let outside = Outside::new();
+    let who = || -> ([i64; 4], i64) {
+        serde_json::from_str(reported(&outside.run("who", &set(true, IDENTITY), &[]))).unwrap()
+    };
+    let ((first, groups), (second, _)) = (who(), who());
+    let of_root = rustix::process::geteuid().is_root();
+    let own = first.iter().all(|it| *it == first[0] && *it >= 0x7000_0000);
+    assert_eq!((own, first != second, groups == 0 || !of_root), (of_root, of_root, true));
 }
 
 /// Whether something still counts in a memory.

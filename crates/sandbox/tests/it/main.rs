@@ -4,6 +4,7 @@
 mod concurrency;
 mod endings;
 mod escape;
+mod headers;
 mod protocol;
 mod server;
 

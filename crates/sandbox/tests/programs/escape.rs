@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -30,11 +31,17 @@ struct Targets {
     private_file: String,
     /// A process that sleeps.
     victim: i32,
+    /// Who started this child.
+    #[serde(default)]
+    parent: i32,
     tcp_port: u16,
     udp_port: u16,
     abstract_name: String,
     socket_path: String,
     shared_memory: i32,
+    /// A folder of headers, of one of which a compiler would be told.
+    #[serde(default)]
+    headers: PathBuf,
 }
 
 type Attempt = fn(&Targets) -> io::Result<()>;
@@ -47,9 +54,21 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
     ("environment", |targets| fs::read(format!("/proc/{}/environ", targets.victim)).map(drop)),
     ("memory_file", |targets| File::open(format!("/proc/{}/mem", targets.victim)).map(drop)),
     ("memory_call", read_memory),
-    ("ptrace", trace),
+    ("ptrace", |targets| trace(targets.victim)),
     ("signal", |targets| {
         done(call(libc::SYS_kill, [number(targets.victim), number(libc::SIGCONT), 0, 0]))
+    }),
+    ("parent_environment", |targets| {
+        fs::read(format!("/proc/{}/environ", targets.parent)).map(drop)
+    }),
+    ("parent_memory_file", |targets| File::open(format!("/proc/{}/mem", targets.parent)).map(drop)),
+    ("parent_ptrace", |targets| trace(targets.parent)),
+    ("parent_signal", |targets| {
+        done(call(libc::SYS_kill, [number(targets.parent), number(libc::SIGCONT), 0, 0]))
+    }),
+    ("servers", |_| {
+        let absent = || io::Error::from_raw_os_error(libc::ENOENT);
+        fs::read_dir("/run")?.next().ok_or_else(absent)?.map(drop)
     }),
     ("tcp", |targets| TcpStream::connect(("127.0.0.1", targets.tcp_port)).map(drop)),
     ("udp", |targets| {
@@ -132,6 +151,7 @@ fn main() -> ExitCode {
     let targets: Targets = inside.read_request().unwrap();
     let code = match targets.part.as_str() {
         "daemon" => daemon(inside),
+        "headers" => headers(inside, &targets),
         "make_memory" => {
             let made = call(libc::SYS_shmget, [number(libc::IPC_PRIVATE), 4096, 0o666, 0]);
             inside.write_report(&made).unwrap()
@@ -144,6 +164,12 @@ fn main() -> ExitCode {
         "named_pipe" => {
             let made = special_file(libc::S_IFIFO);
             inside.write_report(&made.err().and_then(|error| error.raw_os_error())).unwrap()
+        }
+        "who" => {
+            let who = [libc::SYS_geteuid, libc::SYS_getuid, libc::SYS_getegid, libc::SYS_getgid];
+            let numbers = who.map(|it| call(it, [0; 4]));
+            let groups = call(libc::SYS_getgroups, [0; 4]);
+            inside.write_report(&(numbers, groups)).unwrap()
         }
         "fill" => {
             // Files that are short enough each.
@@ -158,6 +184,50 @@ fn main() -> ExitCode {
         }
     };
     ExitCode::from(code)
+}
+
+/// What a child opens and finds once it has left itself a folder of headers, with a name.
+fn headers(inside: Inside, targets: &Targets) -> u8 {
+    let name = "/dev/null/headers";
+    let named = inside.leave_folders(&[(targets.headers.clone(), name.into())]).unwrap();
+    let below = |rest: &str| format!("{name}/{rest}");
+    let (by_path, outside) = (targets.headers.join("a.h"), &targets.open_file);
+    let open = |path: &str| outcome(File::open(path).map(drop));
+    let find = |path: &str| outcome(fs::metadata(path).map(drop));
+    let text = fs::read_to_string(below("a.h")).unwrap_or_default();
+    let length = fs::File::open(below("a.h")).and_then(|file| file.metadata());
+    let absolute = CString::new(outside.as_str()).unwrap();
+    let how = [libc::O_RDONLY as u64, 0, 0];
+    let words = [0, absolute.as_ptr().addr(), how.as_ptr().addr(), size_of_val(&how)];
+    let past = opened(call(libc::SYS_openat2, words));
+    let mut status = [0_u64; 64];
+    let mut look = |path: &str| {
+        let path = CString::new(path).unwrap();
+        let here = (libc::AT_FDCWD as isize).cast_unsigned();
+        let words = [here, path.as_ptr().addr(), status.as_mut_ptr().addr(), 0];
+        outcome(done(call(libc::SYS_newfstatat, words)))
+    };
+    let report = serde_json::json!({
+        "named": named,
+        "text": text,
+        "length": length.map_or(0, |found| found.len()),
+        "header_by_path": open(by_path.to_str().unwrap()),
+        "file": open(outside),
+        "absent": open("/dev/null/headers/b.h"),
+        "climbing": open(&below("../ledger.db")),
+        "climbing_within": open(&below("folder/../a.h")),
+        "link": open(&below("link")),
+        "found": find(outside),
+        "looked_at": look(outside),
+        "header_looked_at": look(&below("a.h")),
+        "folder_looked_at": look(name),
+        "past_the_gate": outcome(past),
+        "written": outcome(File::create(below("new")).map(drop)),
+        "more_rules": outcome(reached(
+            call(libc::SYS_landlock_create_ruleset, [0, 0, 2, 0]), libc::EINVAL)),
+        "more_filters": outcome(reached(call(libc::SYS_seccomp, [99, 0, 0, 0]), libc::EINVAL)),
+    });
+    inside.write_report(&report).unwrap()
 }
 
 /// 0 where it worked.
@@ -208,8 +278,8 @@ fn read_memory(targets: &Targets) -> io::Result<()> {
     reached(read as i64, libc::EFAULT)
 }
 
-fn trace(targets: &Targets) -> io::Result<()> {
-    let victim = number(targets.victim);
+fn trace(victim: i32) -> io::Result<()> {
+    let victim = number(victim);
     let trace = |what: libc::c_uint| call(libc::SYS_ptrace, [what as usize, victim, 0, 0]);
     done(trace(libc::PTRACE_SEIZE))?;
     trace(libc::PTRACE_INTERRUPT);

@@ -2,6 +2,7 @@
 
 use pipeline::build::Diagnostic;
 use pipeline::digest::Digest;
+use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use super::{artifact, of_json, to_json};
@@ -15,6 +16,18 @@ pub(crate) struct Parts {
     pub(crate) log: Digest,
     pub(crate) ptx: Option<Digest>,
     pub(crate) cubin: Option<Digest>,
+    /// What held the compiler, as JSON.
+    pub(crate) confinement: Option<String>,
+}
+
+impl Parts {
+    /// What the event of a build vouches for.
+    pub(crate) fn body(&self, build: &Digest) -> Value {
+        json!({
+            "build": build, "facts": self.facts, "diagnostics": self.diagnostics, "log": self.log,
+            "ptx": self.ptx, "cubin": self.cubin, "confinement": self.confinement,
+        })
+    }
 }
 
 pub(crate) async fn insert(
@@ -26,8 +39,8 @@ pub(crate) async fn insert(
     let parts = put_parts(work, new).await?;
     let query = "INSERT INTO build
                  (attempt_id, id, variant_id, facts, diagnostics, log, ptx, cubin, verdict,
-                  created_us, origin)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+                  created_us, origin, confinement)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     let verdict = new.verdict.map(|verdict| to_json("the verdict of a build", verdict));
     sqlx::query(query)
         .bind(attempt.as_str())
@@ -41,6 +54,7 @@ pub(crate) async fn insert(
         .bind(verdict.transpose()?)
         .bind(work.now_us)
         .bind(work.origin.to_string())
+        .bind(parts.confinement.as_deref())
         .execute(work.connection())
         .await?;
     Ok(parts)
@@ -49,12 +63,14 @@ pub(crate) async fn insert(
 async fn put_parts(work: &mut Work, new: &NewBuild<'_>) -> Result<Parts> {
     let facts = new.facts.map(|facts| to_json("the facts of a build", facts)).transpose()?;
     let diagnostics = to_json("diagnostics", &new.diagnostics.to_vec())?;
+    let held = new.held.map(|held| to_json("what held a compiler", held)).transpose()?;
     Ok(Parts {
         facts: artifact::put_optional(work, facts.as_deref().map(str::as_bytes)).await?,
         diagnostics: artifact::put(work, diagnostics.as_bytes()).await?,
         log: artifact::put(work, new.log.as_bytes()).await?,
         ptx: artifact::put_optional(work, new.ptx).await?,
         cubin: artifact::put_optional(work, new.cubin).await?,
+        confinement: held,
     })
 }
 
@@ -67,6 +83,7 @@ struct Stored {
     ptx: Option<String>,
     cubin: Option<String>,
     verdict: Option<String>,
+    confinement: Option<String>,
 }
 
 /// The build of an attempt.
@@ -111,6 +128,10 @@ impl Stored {
             verdict: self
                 .verdict
                 .map(|json| of_json("the verdict of a build", &json))
+                .transpose()?,
+            held: self
+                .confinement
+                .map(|json| of_json("what held a compiler", &json))
                 .transpose()?,
         })
     }

@@ -163,7 +163,7 @@ pub(crate) async fn of_key(
 ) -> Result<Option<(Verdict, Report)>> {
     let query = "SELECT * FROM evaluation
                  WHERE eval_key = $1 AND toolchain_id = $2 AND stage = $3 AND report IS NOT NULL
-                 ORDER BY rowid LIMIT 1";
+                 ORDER BY rowid DESC LIMIT 1";
     let stored: Option<Stored> = sqlx::query_as(query)
         .bind(key.as_str())
         .bind(toolchain_id)

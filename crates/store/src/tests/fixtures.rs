@@ -198,6 +198,7 @@ pub(super) fn report(load_sectors: f64) -> Report {
         promotion: None,
         ended: None,
         confinement: None,
+        held: Vec::new(),
         score: Score::Estimated(Estimate::new(&counters, &device, [1, 2])),
     }
 }
@@ -226,6 +227,7 @@ pub(super) async fn advance(store: &Store, id: &AttemptId, state: State) -> Resu
                 ptx: Some(b".version 8.8\n\xff"),
                 cubin: Some(&[0x7f, 0x45]),
                 verdict: None,
+                held: None,
             };
             store.record_built(id, &new).await
         }

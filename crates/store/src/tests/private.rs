@@ -82,6 +82,7 @@ async fn judge(store: &Store, id: &AttemptId, said: &str) {
         ptx: None,
         cubin: None,
         verdict: None,
+        held: None,
     };
     store.record_built(id, &build).await.unwrap();
     let mut judged = report(1.0);

@@ -101,6 +101,7 @@ async fn write(store: &Store, run: &RunId, end: End, attempt: &Attempt) {
             ptx: None,
             cubin: None,
             verdict: (end != End::Judged).then_some(verdict),
+            held: None,
         };
         store.record_built(&id, &new).await.unwrap();
     }

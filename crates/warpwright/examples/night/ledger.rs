@@ -201,6 +201,7 @@ impl Filler {
             ptx: Some(&self.build.ptx),
             cubin: Some(&self.build.cubin),
             verdict: None,
+            held: self.build.held.as_ref(),
         };
         store.record_built(id, &build).await?;
         let verdict = Verdict::correct();

@@ -90,5 +90,6 @@ fn restored(built: &BuildRow) -> Option<Build> {
         ptx: built.ptx.clone()?,
         cubin: built.cubin.clone()?,
         verdict: built.verdict.clone(),
+        held: built.held.clone(),
     })
 }

@@ -385,5 +385,6 @@ fn built(build: &Build) -> NewBuild<'_> {
         ptx: Some(&build.ptx),
         cubin: Some(&build.cubin),
         verdict,
+        held: build.held.as_ref(),
     }
 }

@@ -163,6 +163,7 @@ fn as_json(
             })
         })
         .collect();
+    let build = attempt.build.as_ref();
     Ok(Outcome::done()
         .with("run", run.to_string())
         .with("task", task.name.clone())
@@ -176,7 +177,8 @@ fn as_json(
         .with("finish_reason", reply.map(|reply| reply.finish_reason.clone()))
         .with("source", code.map(|code| code.source.clone()))
         .with("plan", code.map(|code| code.plan_text.clone()))
-        .with("build_log", attempt.build.as_ref().map(|build| build.log.clone()))
+        .with("build_confinement", serde_json::to_value(build.and_then(|it| it.held.as_ref()))?)
+        .with("build_log", build.map(|build| build.log.clone()))
         .with("verdict", serde_json::to_value(&attempt.verdict)?)
         .with("report", serde_json::to_value(report)?)
         .with("calls", calls))
@@ -251,6 +253,7 @@ fn show_code(attempt: &AttemptRow, parent: Option<&Attempt>) {
 
 fn show_build(attempt: &AttemptRow) {
     let Some(build) = &attempt.build else { return };
+    build.held.iter().for_each(|held| section("confinement of the compiler", &held.to_string()));
     section("compiler log", &build.log);
     let source = attempt.candidate.as_ref().map_or("", |code| code.source.as_str());
     let on_lines: Vec<_> = build.diagnostics.iter().map(|it| on_its_line(it, source)).collect();
@@ -271,16 +274,15 @@ fn quoted_line(source: &str, number: usize) -> Option<String> {
     Some(format!("{number:>5} | {line}"))
 }
 
-/// What held the candidate's processes.
+/// What held each kind of child by which it was judged, or only the candidate's in an old record.
 fn show_confinement(closed: &Attempt) {
-    let held = closed.report.as_ref().and_then(|report| report.confinement.as_ref());
-    if let Some(held) = held {
-        section("confinement", &held.to_string());
-    }
+    let Some(report) = &closed.report else { return };
+    let old = report.confinement.iter().filter(|_| report.held.is_empty());
+    let held = report.held.iter().chain(old);
+    held.for_each(|held| section(&format!("confinement of `{}`", held.set), &held.to_string()));
 }
 
-/// What held the children, the card and its state, and how the parts of the evaluation took their
-/// time.
+/// What held the children, the card and its state, and how the evaluation took its time.
 fn show_gpu(closed: &Attempt) {
     show_confinement(closed);
     let Some(gpu) = closed.report.as_ref().and_then(|report| report.gpu.as_ref()) else { return };

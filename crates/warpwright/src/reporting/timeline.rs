@@ -202,6 +202,7 @@ mod tests {
             promotion: None,
             ended: None,
             confinement: None,
+            held: Vec::new(),
         }
     }
 

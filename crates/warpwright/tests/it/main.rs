@@ -18,6 +18,7 @@ mod folder;
 mod gpu;
 mod hidden;
 mod hostile;
+mod includes;
 mod jsonl;
 mod live;
 mod living;

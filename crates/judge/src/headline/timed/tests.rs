@@ -67,6 +67,7 @@ impl Fixture {
                 ptx: Vec::new(),
                 cubin: Vec::new(),
                 verdict: None,
+                held: None,
             },
             tunables: BTreeMap::new(),
             sheet: sheet(),
