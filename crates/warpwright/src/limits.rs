@@ -105,3 +105,10 @@ pub(crate) const PAGE_CODE_BYTES_MAX: usize = 1 << 20;
 pub(crate) const TASK_NAMES_MAX: usize = 12;
 /// Age of a price list, in days, from which on a run warns.
 pub(crate) const PRICE_DAYS_MAX: i64 = 90;
+/// Greatest weight of an operator.
+pub(crate) const WEIGHT_MAX: f64 = 1e6;
+/// Files that this process must be allowed to have open at once: connections to the ledger and to
+/// models, and a few for each child that is at work.
+pub(crate) const FILES_MIN: u64 = 256;
+/// Longest name of a variable that holds a key, in bytes.
+pub(crate) const VARIABLE_BYTES_MAX: usize = 64;
