@@ -67,7 +67,7 @@ impl<L: Llm + Sync> Engine<L> {
                 self.here.note_sent(&attempt.call.id);
                 self.reread(attempt).await
             }
-            Err(error) => self.failed_call(attempt, index, &error).await,
+            Err(error) => self.failed_call(attempt, index, error).await,
         }
     }
 
@@ -92,7 +92,7 @@ impl<L: Llm + Sync> Engine<L> {
         };
         match received {
             Ok(reply) => self.settle(&attempt, index, reply).await,
-            Err(error) => self.failed_call(&attempt, index, &error).await,
+            Err(error) => self.failed_call(&attempt, index, error).await,
         }
     }
 
@@ -187,8 +187,10 @@ impl<L: Llm + Sync> Engine<L> {
         &self,
         attempt: &AttemptRow,
         index: usize,
-        error: &LlmError,
+        error: LlmError,
     ) -> Result<Advanced, AgentError> {
+        // What is shown and told from here on is what the ledger may hold.
+        let error = &error.map_message(|text| self.store.scrubber().scrub(text).into_owned());
         let (message, class) = (error.to_string(), error.class());
         self.book_failure(attempt, index, error, &message).await?;
         let broken = match error.charge() {

@@ -109,7 +109,7 @@ impl CommandModel {
         let text = format!("{TICKET_PREFIX}{}", request.id);
         if text.len() > TICKET_BYTES_MAX {
             let why = format!("{}: the request's id is too long", self.settings.name);
-            return Err(LlmError::new(ErrorClass::Refused, why));
+            return Err(LlmError::new(ErrorClass::Refused, why).of_program());
         }
         let mut calls = self.calls();
         if !calls.answers(&request.id) {
@@ -169,7 +169,7 @@ impl Llm for CommandModel {
             Ok(Some(outcome)) => outcome.map(Poll::Done),
             Ok(None) => {
                 let why = format!("{}: its watcher is gone", self.settings.name);
-                let error = LlmError::new(ErrorClass::Interrupted, why);
+                let error = LlmError::new(ErrorClass::Interrupted, why).of_program();
                 Err(error.charged(form::charge(self.settings.price)))
             }
         }
@@ -213,7 +213,9 @@ impl Calls {
         };
         if self.order.len() - ends.len() >= COMMAND_RUNNING_MAX {
             let why = format!("{name}: {COMMAND_RUNNING_MAX} of it are running");
-            return Err(LlmError::new(ErrorClass::RateLimited, why).charged(Charge::Nothing));
+            return Err(LlmError::new(ErrorClass::RateLimited, why)
+                .of_program()
+                .charged(Charge::Nothing));
         }
         for id in ends.iter().take((ends.len() + 1).saturating_sub(COMMAND_FINISHED_MAX)) {
             self.by_id.remove(id);

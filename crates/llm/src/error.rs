@@ -100,6 +100,25 @@ impl ErrorClass {
         }
     }
 
+    /// The same where the model is a program of this machine and nothing serves it.
+    fn words_of_program(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Unavailable => ("the model's program failed", "see what it says, then try again"),
+            Self::Interrupted => ("the model's program broke off", "it may have been charged"),
+            Self::Malformed => ("what the model's program printed cannot be read", "mend it"),
+            Self::Refused => (
+                "the model's program refuses this request",
+                "change the prompt, the model or the limits",
+            ),
+            Self::Auth => ("the model's program has no valid key", "see what it says"),
+            Self::RateLimited => {
+                ("the model's program is asked too often", "wait, or ask for less")
+            }
+            Self::Exhausted | Self::NoCredit | Self::Recorded | Self::Drift => self.words(),
+            Self::UnknownTicket | Self::Deadline | Self::LocalFile => self.words(),
+        }
+    }
+
     /// What a call that ended like this may have cost, where the provider said nothing about it.
     fn charge(self) -> Charge {
         match self {
@@ -134,13 +153,15 @@ pub struct LlmError {
     message: String,
     charge: Charge,
     retry_after_ms: Option<u64>,
+    of_program: bool,
 }
 
 impl std::error::Error for LlmError {}
 
 impl fmt::Display for LlmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, way_out) = self.class.words();
+        let (what, way_out) =
+            if self.of_program { self.class.words_of_program() } else { self.class.words() };
         write!(f, "{what}: {}; {way_out}", self.message)
     }
 }
@@ -149,7 +170,8 @@ impl LlmError {
     /// An error of a class; what it may have cost follows from the class.
     #[must_use]
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), charge: class.charge(), retry_after_ms: None }
+        let (message, charge) = (message.into(), class.charge());
+        Self { class, message, charge, retry_after_ms: None, of_program: false }
     }
 
     /// Nothing was answered within `limit_ms`.
@@ -165,6 +187,13 @@ impl LlmError {
         self
     }
 
+    /// Says that the model is a program of this machine.
+    #[must_use]
+    pub fn of_program(mut self) -> Self {
+        self.of_program = true;
+        self
+    }
+
     /// Says when the provider wants to be asked again.
     #[must_use]
     pub fn retry_after_ms(mut self, retry_after_ms: Option<u64>) -> Self {
@@ -173,7 +202,8 @@ impl LlmError {
     }
 
     /// The same with another message, as when something must not be shown.
-    pub(crate) fn map_message(mut self, change: impl FnOnce(&str) -> String) -> Self {
+    #[must_use]
+    pub fn map_message(mut self, change: impl FnOnce(&str) -> String) -> Self {
         self.message = change(&self.message);
         self
     }

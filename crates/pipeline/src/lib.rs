@@ -60,7 +60,7 @@ pub mod tell;
 pub mod template;
 pub mod tiles;
 pub mod timing;
-mod toml_error;
+pub mod toml_error;
 pub mod transcript;
 pub mod verdict;
 pub mod visible;

@@ -28,7 +28,10 @@ pub enum Malformed {
     ManyCuda(usize),
     #[error("the reply has {0} ```toml fences; exactly one is read: merge them into one")]
     ManyPlans(usize),
-    #[error("the last fence of the reply is never closed; the answer was cut off: make it shorter")]
+    #[error(
+        "the last fence of the reply is never closed by the mark that opened it (``` or ~~~); if \
+         the answer was cut off, make it shorter"
+    )]
     Unclosed,
     #[error("the CUDA source is {0} bytes; at most {SOURCE_BYTES_MAX} are compiled")]
     SourceTooLong(usize),

@@ -245,7 +245,8 @@ fn allot(rows: &mut [Row], pot: Pot) {
             Allotment { attempts: each[index], money: money.as_ref().map(|money| money[index]) };
         if worth(row) && each[index] == 0 {
             row.advice = Advice::Skip(format!(
-                "nothing is left for it: {attempts} attempts go to those with more to gain"
+                "nothing is left for it: {attempts} attempts go to those with more to gain, of \
+                 equal ones to those that are named first"
             ));
         }
     }

@@ -32,6 +32,11 @@ pub enum StoreError {
          files may be so long (`ulimit -f`), then resume: nothing stored was lost"
     )]
     CannotWrite { ledger: String, why: String },
+    #[error(
+        "{ledger} was removed or replaced while it was open ({what}); put it back, with the -wal \
+         that belongs to it, then resume: what was stored since is lost"
+    )]
+    Gone { ledger: String, what: &'static str },
     #[error("{ledger} or its folder may not be written; change its permissions or copy it")]
     ReadOnly { ledger: String },
     #[error("{ledger} does not exist; check the path, or start a run to create it")]
@@ -40,6 +45,10 @@ pub enum StoreError {
     Unfinished { ledger: String },
     #[error("{ledger} cannot be opened: {why}; check the path and its permissions")]
     CannotOpen { ledger: String, why: String },
+    #[error("{path} is there already; name another file, or move that away first")]
+    Taken { path: String },
+    #[error("no folder {folder} to write into; make it, or name another")]
+    NoFolder { folder: String },
     #[error("lock file {path} cannot be used: {why}; check the permissions of its folder")]
     LockFile { path: PathBuf, why: std::io::Error },
     #[error(
@@ -105,12 +114,15 @@ impl StoreError {
             | Self::DiskFull { ledger }
             | Self::CannotWrite { ledger, .. }
             | Self::ReadOnly { ledger }
+            | Self::Gone { ledger, .. }
             | Self::Absent { ledger }
             | Self::Unfinished { ledger }
             | Self::CannotOpen { ledger, .. }
             | Self::Failed { ledger, .. } => *ledger = format!("ledger {}", path.display()),
             Self::RunLocked { .. }
             | Self::LockFile { .. }
+            | Self::Taken { .. }
+            | Self::NoFolder { .. }
             | Self::UnknownRun { .. }
             | Self::Ambiguous { .. }
             | Self::UnknownAttempt { .. }

@@ -18,6 +18,7 @@ mod error;
 mod ids;
 pub mod limits;
 mod lock;
+mod named;
 mod notes;
 mod open;
 mod promotion;

@@ -93,7 +93,7 @@ fn driver(path: &Path) -> Result<Option<String>> {
 
 /// Tries to lock `path`; `Ok(Err(pid))` names the process that holds it.
 pub(crate) fn try_lock(path: &Path) -> Result<std::result::Result<LockFile, String>> {
-    let failed = |why| StoreError::LockFile { path: path.to_owned(), why };
+    let failed = |why| of_file(path, why);
     loop {
         let mut file = open_lock_file(path).map_err(failed)?;
         match file.try_lock() {
@@ -105,6 +105,17 @@ pub(crate) fn try_lock(path: &Path) -> Result<std::result::Result<LockFile, Stri
             write_pid(&mut file).map_err(failed)?;
             return Ok(Ok(LockFile { path: path.to_owned(), _file: file }));
         }
+    }
+}
+
+/// A lock file is small, but a full disk has no room for it either.
+fn of_file(path: &Path, why: std::io::Error) -> StoreError {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    match why.kind() {
+        StorageFull | QuotaExceeded => {
+            StoreError::DiskFull { ledger: format!("lock file {}", path.display()) }
+        }
+        _ => StoreError::LockFile { path: path.to_owned(), why },
     }
 }
 

@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::limits::{BUSY_TIMEOUT_MS, LOCK_POLL_MS, OPEN_WAIT_MS, READERS_MAX};
 use crate::lock::{LockFile, RunLock, beside, driver_of, lock_run, try_lock};
+use crate::named::{Named, check_log, has_log};
 use crate::tables::meta;
 use crate::{AttemptId, Boundary, Result, RunId};
 
@@ -38,6 +39,7 @@ pub struct Store {
     ledger_id: Arc<str>,
     scrubber: Arc<Scrubber>,
     hook: Option<BoundaryHook>,
+    named: Named,
 }
 
 /// A write transaction with what every row needs.
@@ -92,9 +94,10 @@ impl Store {
             meta::ensure(&mut connection, newest_schema(), &id, now_us).await?
         };
         drop(migrating);
-        let readers = reader_pool(path).await?;
+        let readers = reader_pool(path, false).await?;
         let scrubber = Arc::default();
-        Ok(Self { path: path.into(), writer, readers, clock, ledger_id, scrubber, hook: None })
+        let (path, named) = (path.into(), Named::of(path));
+        Ok(Self { path, writer, readers, clock, ledger_id, scrubber, hook: None, named })
     }
 
     /// Opens an existing ledger only to read it, while a run may be writing it. Only the schema of
@@ -106,10 +109,17 @@ impl Store {
     pub async fn open_read_only(path: &Path) -> Result<Self> {
         std::fs::metadata(path).map_err(|error| StoreError::of_io(&error, path))?;
         refuse_special(path)?;
-        let opened = match Self::open_existing(path).await {
+        let opened = match Self::open_existing(path, false).await {
+            // Of a ledger that nobody writes and this process may not: without a log, nothing of it
+            // can change meanwhile.
+            Err(StoreError::ReadOnly { .. } | StoreError::CannotOpen { .. })
+                if !may_write(path) && !has_log(path) =>
+            {
+                Self::open_existing(path, true).await
+            }
             Err(StoreError::ReadOnly { .. }) => {
                 undo_half_written(path).await.map_err(|error| error.at(path))?;
-                Self::open_existing(path).await
+                Self::open_existing(path, false).await
             }
             // Beside a log, a reader too needs a file that it may write.
             Err(StoreError::CannotOpen { .. }) if !may_write(path) => {
@@ -120,8 +130,8 @@ impl Store {
         opened.map_err(|error| error.at(path))
     }
 
-    async fn open_existing(path: &Path) -> Result<Self> {
-        let mut readers = reader_pool(path).await?;
+    async fn open_existing(path: &Path, still: bool) -> Result<Self> {
+        let mut readers = reader_pool(path, still).await?;
         let mut connection = readers.acquire().await?;
         if !meta::is_known(&mut connection, newest_schema()).await? {
             meta::refuse_foreign(&mut connection).await?;
@@ -139,7 +149,7 @@ impl Store {
                 .map_err(|error| error.of_older(found, newest_schema()))?
                 .close()
                 .await;
-            readers = reader_pool(path).await?;
+            readers = reader_pool(path, false).await?;
         }
         Ok(Self {
             path: path.into(),
@@ -149,6 +159,7 @@ impl Store {
             ledger_id,
             scrubber: Arc::default(),
             hook: None,
+            named: Named::of(path),
         })
     }
 
@@ -221,16 +232,20 @@ impl Store {
     /// be there, nor a log of another ledger beside it, which would be taken for this one's.
     ///
     /// # Errors
-    /// Something that is there already; a full disk.
+    /// Something that is there already, a folder that is not; a full disk.
     pub async fn copy_to(&self, path: &Path) -> Result<()> {
         let at = |error: StoreError| error.at(path);
         for beside in ["", "-wal", "-shm", "-journal"] {
             let mut name = path.as_os_str().to_owned();
             name.push(beside);
             if std::fs::symlink_metadata(&name).is_ok() {
-                let why = format!("{} is there already", Path::new(&name).display());
-                return Err(StoreError::CannotOpen { ledger: path.display().to_string(), why });
+                return Err(StoreError::Taken { path: Path::new(&name).display().to_string() });
             }
+        }
+        // A slip in a name must not make folders.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(StoreError::NoFolder { folder: folder.display().to_string() });
         }
         create_private(path).map_err(|error| StoreError::of_io(&error, path))?;
         let mut connection = self.readers.acquire().await?;
@@ -248,8 +263,14 @@ impl Store {
 
     /// Begins a write; the lock is taken now, so that what is read inside cannot change.
     pub(crate) async fn write(&self) -> Result<Work> {
-        let begun = self.writer.begin_with("BEGIN IMMEDIATE").await;
+        self.named.check(&self.path)?;
+        let mut begun = self.writer.begin_with("BEGIN IMMEDIATE").await;
+        if matches!(begun, Err(sqlx::Error::InvalidSavePointStatement)) {
+            self.renew_writer().await?;
+            begun = self.writer.begin_with("BEGIN IMMEDIATE").await;
+        }
         let tx = begun.map_err(|error| StoreError::from(error).at(&self.path))?;
+        check_log(&self.path)?;
         Ok(Work {
             tx,
             now_us: self.clock.now_us(),
@@ -260,8 +281,16 @@ impl Store {
         })
     }
 
+    /// Ends the connection that writes; the next write makes a new one. Where the disk is full,
+    /// SQLite rolls back by itself, and sqlx goes on counting the transaction.
+    async fn renew_writer(&self) -> Result<()> {
+        let at = |error: sqlx::Error| StoreError::from(error).at(&self.path);
+        self.writer.acquire().await.map_err(at)?.close().await.map_err(at)
+    }
+
     /// Begins a read of one moment of the ledger.
     pub(crate) async fn read(&self) -> Result<Transaction<'static, Sqlite>> {
+        self.named.check(&self.path)?;
         self.readers.begin().await.map_err(|error| StoreError::from(error).at(&self.path))
     }
 
@@ -385,8 +414,9 @@ async fn undo_half_written(path: &Path) -> Result<()> {
     Ok(connection.close().await?)
 }
 
-async fn reader_pool(path: &Path) -> Result<SqlitePool> {
-    let options = connect_options(path).read_only(true);
+/// `still` where nobody writes the file.
+async fn reader_pool(path: &Path, still: bool) -> Result<SqlitePool> {
+    let options = connect_options(path).read_only(true).immutable(still);
     let pool = SqlitePoolOptions::new().max_connections(READERS_MAX);
     sqlx::SqliteConnection::connect_with(&options).await?.close().await?;
     Ok(pool.connect_with(options).await?)

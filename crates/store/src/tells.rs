@@ -64,6 +64,15 @@ impl Store {
     pub async fn tells_from(&self, id: &RunId, position: u32) -> Result<Vec<TellRow>> {
         tell::of_run(&mut *self.read().await?, id, position).await
     }
+
+    /// Position of the first thing that a run was told while nobody drove it, as far as its events
+    /// tell: after the last one that it wrote itself.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub async fn first_unheard(&self, id: &RunId) -> Result<Option<u32>> {
+        event::first_unheard(&mut *self.read().await?, id).await
+    }
 }
 
 async fn refuse_many(work: &mut Work, run: &RunRow) -> Result<()> {

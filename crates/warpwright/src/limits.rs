@@ -109,3 +109,10 @@ pub(crate) const PRICE_DAYS_MAX: i64 = 90;
 /// is out of service, in milliseconds.
 pub(crate) const LANE_CHANGES_MAX: u32 = 2;
 pub(crate) const LANE_POLL_MS: u64 = 200;
+/// Greatest weight of an operator.
+pub(crate) const WEIGHT_MAX: f64 = 1e6;
+/// Files that this process must be allowed to have open at once: connections to the ledger and to
+/// models, and a few for each child that is at work.
+pub(crate) const FILES_MIN: u64 = 256;
+/// Longest name of a variable that holds a key, in bytes.
+pub(crate) const VARIABLE_BYTES_MAX: usize = 64;

@@ -125,7 +125,7 @@ pub(crate) fn not_available(why: impl fmt::Display) -> anyhow::Error {
 /// Prints an error or the closing JSON, and gives the exit code.
 pub(crate) fn finish(result: anyhow::Result<Outcome>, json: bool) -> ExitCode {
     let outcome = result.unwrap_or_else(|error| {
-        let reason = format!("{error:#}");
+        let reason = words_of(&error);
         terminal::error(&reason);
         Outcome::ended(exit_of(&error), reason)
     });
@@ -137,6 +137,34 @@ pub(crate) fn finish(result: anyhow::Result<Outcome>, json: bool) -> ExitCode {
         return ExitCode::from(Exit::OurError.code());
     }
     ExitCode::from(outcome.exit.code())
+}
+
+/// An error with its causes; one that says the words of its cause itself says them once.
+fn words_of(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if words.is_empty() {
+            words = cause;
+        } else if !words.contains(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    words
+}
+
+/// What the system says where this process has used up what it may have.
+const USED_UP: [rustix::io::Errno; 4] = [
+    rustix::io::Errno::MFILE,
+    rustix::io::Errno::NFILE,
+    rustix::io::Errno::NOMEM,
+    rustix::io::Errno::AGAIN,
+];
+
+/// Whether an error comes of a limit of this process or machine.
+fn is_used_up(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let code = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+    let code = code.or_else(|| Some(cause.downcast_ref::<rustix::io::Errno>()?.raw_os_error()));
+    USED_UP.iter().any(|it| Some(it.raw_os_error()) == code)
 }
 
 /// Prints what the command line was rejected for, or the help that it asked for.
@@ -178,6 +206,13 @@ pub(crate) fn record(outcome: &Outcome) -> serde_json::Value {
 }
 
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
+    match exit_by_kind(error) {
+        Exit::OurError if error.chain().any(is_used_up) => Exit::NotAvailable,
+        exit => exit,
+    }
+}
+
+fn exit_by_kind(error: &anyhow::Error) -> Exit {
     if error.downcast_ref::<BadInput>().is_some() {
         return Exit::BadInput;
     }
@@ -223,13 +258,35 @@ fn exit_of_store(error: &StoreError) -> Exit {
         StoreError::Damaged { .. } | StoreError::NewerSchema { .. } => Exit::LedgerTrouble,
         StoreError::OlderSchema { .. } => Exit::LedgerTrouble,
         StoreError::DiskFull { .. } | StoreError::ReadOnly { .. } => Exit::LedgerTrouble,
-        StoreError::CannotWrite { .. } => Exit::LedgerTrouble,
+        StoreError::CannotWrite { .. } | StoreError::Gone { .. } => Exit::LedgerTrouble,
         StoreError::CannotOpen { .. } | StoreError::LockFile { .. } => Exit::LedgerTrouble,
         StoreError::Absent { .. } | StoreError::UnknownRun { .. } => Exit::BadInput,
+        StoreError::Taken { .. } | StoreError::NoFolder { .. } => Exit::BadInput,
         StoreError::Ambiguous { .. } | StoreError::UnknownAttempt { .. } => Exit::BadInput,
         StoreError::UnknownTask { .. } | StoreError::UnknownClaim { .. } => Exit::BadInput,
         StoreError::Unfinished { .. } | StoreError::NotWaiting { .. } => Exit::BadInput,
         StoreError::WrongState { .. } | StoreError::Private { .. } => Exit::OurError,
         StoreError::Unstorable { .. } | StoreError::Failed { .. } => Exit::OurError,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn what_a_limit_refuses_is_not_available_and_said_once() {
+        let of = |code: i32| std::io::Error::from_raw_os_error(code);
+        for (code, exit) in
+            [(24, Exit::NotAvailable), (12, Exit::NotAvailable), (5, Exit::OurError)]
+        {
+            let said = format!("making a pipe: {}", of(code));
+            let error = Err::<(), _>(of(code)).context(said.clone()).unwrap_err();
+            assert_eq!((exit_of(&error), words_of(&error)), (exit, said));
+        }
+        let error = Err::<(), _>(of(5)).context("a log").unwrap_err();
+        assert_eq!(words_of(&error), format!("a log: {}", of(5)));
     }
 }

@@ -67,6 +67,9 @@ fn key(setting: &OpenAiSetting) -> anyhow::Result<Option<Secret>> {
     let text = match &setting.key {
         KeySource::None => return Ok(None),
         KeySource::Environment(variable) => environment::value(variable).ok_or_else(|| {
+            // What is no usual name of a variable may be the key itself.
+            let usual = !variable.chars().any(|c| c.is_ascii_lowercase());
+            let variable = if usual { variable } else { "that its `key_env` names" };
             bad_input(format!(
                 "the model `{}` needs a key: set the environment variable {variable}, or name \
                  another place with key_env or key_file in warpwright.toml",
@@ -135,8 +138,8 @@ pub(crate) fn refuse_equal(settings: &[ModelSetting], models: &[Model]) -> anyho
             "the models `{}` and `{}` are both `{model}` of `{provider}`: usage and outcomes are \
              kept by these names and could not be told apart; leave one of them out, or let them \
              answer under different names of the model",
-            settings[before].describe(),
-            settings[at].describe()
+            settings[before].named(),
+            settings[at].named()
         )));
     }
     Ok(())

@@ -1,15 +1,16 @@
-//! What this process needs of the system before it does anything: threads, and an end that is told.
+//! What this process needs of the system before it does anything: threads, files, and an end that
+//! is told.
 //!
 //! A runtime that gets too few threads waits for ever, and a panic in one of its tasks may do the
 //! same; a file that may not grow ends a process without a word. Each becomes a message here.
 
 use std::thread::JoinHandle;
 
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::limits::{
-    BLOCKING_THREADS_MAX, PANIC_SECONDS, THREAD_BYTES, THREADS_MIN, WORKER_THREADS,
+    BLOCKING_THREADS_MAX, FILES_MIN, PANIC_SECONDS, THREAD_BYTES, THREADS_MIN, WORKER_THREADS,
 };
 use crate::outcome::not_available;
 use crate::{environment, terminal};
@@ -19,6 +20,13 @@ use crate::{environment, terminal};
 /// # Errors
 /// Fewer threads than this program needs.
 pub(crate) fn build() -> anyhow::Result<Runtime> {
+    let files = files_allowed();
+    if files < FILES_MIN {
+        return Err(not_available(format!(
+            "this process may open {files} files at once, and needs {FILES_MIN}: raise that limit \
+             (`ulimit -n`)"
+        )));
+    }
     // Counted before any is started: one that gets its stack and then no more would break.
     let started = match threads_in_memory() {
         Some(few) if few < THREADS_MIN => few,
@@ -50,6 +58,17 @@ pub(crate) fn spawn<T: Send + 'static>(
              memory (`ulimit -u`, `ulimit -d`), or end other programs"
         ))
     })
+}
+
+/// How many files this process may have open; where it may raise that to what is needed, it does.
+fn files_allowed() -> u64 {
+    let allowed = getrlimit(Resource::Nofile);
+    let current = allowed.current.unwrap_or(u64::MAX);
+    let raised = Rlimit { current: Some(FILES_MIN), ..allowed };
+    if current < FILES_MIN && setrlimit(Resource::Nofile, raised).is_ok() {
+        return FILES_MIN;
+    }
+    current
 }
 
 /// How many more threads fit into the limits of this process's memory; `None` without any limit.

@@ -9,7 +9,7 @@ pub(crate) mod budget;
 pub(crate) mod file;
 pub(crate) mod model;
 pub(crate) mod openai;
-mod operator;
+pub(crate) mod operator;
 pub(crate) mod price;
 pub(crate) mod reference;
 pub(crate) mod run_file;
@@ -191,7 +191,8 @@ impl RunSettings {
                  price = {{ input = 2.0, cached_input = 0.5, output = 8.0, as_of = \"2026-11-01\" \
                  }}  # dollars per million tokens: your provider's numbers and their day\nor\n  \
                  price = \"free\"          # or \
-                 \"subscription\", for a flat fee\nor run without --dollars",
+                 \"subscription\", for a flat fee\nor give --price NAME=INPUT/OUTPUT (or \
+                 NAME=free) with the name that --model or `models` has\nor run without --dollars",
                 model.describe(),
                 file::FILE_NAME
             ))),

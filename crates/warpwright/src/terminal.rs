@@ -148,6 +148,11 @@ pub(crate) fn one_line(text: &str) -> String {
     flat.chars().take(LINE_CHARS_MAX - 1).chain(['…']).collect()
 }
 
+/// `1 attempt`, `2 attempts`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Text for a terminal.
 pub(crate) fn plain(text: &str) -> String {
     visible(text)
@@ -158,7 +163,13 @@ mod tests {
     use pipeline::visible::hides;
     use serde_json::json;
 
-    use super::escaped;
+    use super::{counted, escaped};
+
+    #[test]
+    fn one_is_no_plural() {
+        let said = [0, 1, 2].map(|count| counted(count, "attempt"));
+        assert_eq!(said, ["0 attempts", "1 attempt", "2 attempts"]);
+    }
 
     #[test]
     fn nothing_that_hides_reaches_a_terminal_through_json() {

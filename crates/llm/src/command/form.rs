@@ -91,7 +91,8 @@ pub(super) fn outcome(
 ) -> Outcome {
     let failed = |class, why: &str| {
         let why = format!("{}: {why}{}", settings.name, shown_stderr(&finished.stderr));
-        LlmError::new(class, why).charged(charge_of(settings, finished, charge(settings.price)))
+        let charge = charge_of(settings, finished, charge(settings.price));
+        LlmError::new(class, why).charged(charge).of_program()
     };
     match finished.end {
         End::GivenUp => Err(failed(ErrorClass::Interrupted, "it was given up and killed")),

@@ -67,7 +67,7 @@ pub(super) struct Finished {
 pub(super) fn start(settings: &CommandSettings) -> Result<Running, LlmError> {
     let failed = |class, why: String| {
         let why = format!("{}: {why}", settings.name);
-        LlmError::new(class, capped(&why, ERROR_BYTES_MAX)).charged(Charge::Nothing)
+        LlmError::new(class, capped(&why, ERROR_BYTES_MAX)).charged(Charge::Nothing).of_program()
     };
     if let Some(folder) = settings.working_folder.as_ref().filter(|folder| !folder.is_dir()) {
         let why = format!("the working folder {} is no folder", folder.display());

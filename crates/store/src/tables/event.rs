@@ -133,6 +133,20 @@ async fn page(connection: &mut SqliteConnection, run: &RunId, after: u64) -> Res
     Ok(rows)
 }
 
+/// Position of the first thing that a run was told after the last event that it wrote while it was
+/// on; what is done with its kernels afterwards (acceptances, claims, reviews) is none of those.
+pub(crate) async fn first_unheard(
+    connection: &mut SqliteConnection,
+    run: &RunId,
+) -> Result<Option<u32>> {
+    let query = "SELECT min(CAST(json_extract(body, '$.position') AS INTEGER)) FROM event
+                 WHERE run_id = $1 AND kind = 'told' AND seq > (
+                     SELECT coalesce(max(seq), 0) FROM event
+                     WHERE run_id = $1 AND kind <> 'told' AND kind NOT LIKE 'acceptance%'
+                         AND kind NOT LIKE 'claim%' AND kind NOT LIKE 'review%')";
+    Ok(sqlx::query_scalar(query).bind(run.as_str()).fetch_one(connection).await?)
+}
+
 /// What was noted last of each task's search that has ended, in the order of the notes.
 pub(crate) async fn search_ends(
     connection: &mut SqliteConnection,

@@ -333,3 +333,31 @@ async fn a_copy_is_one_whole_file_and_never_lands_beside_anothers_log() {
         std::fs::remove_file(&there).unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_file_that_is_no_longer_the_named_one_is_neither_written_nor_read() {
+    for (what, files) in [
+        ("it is not there any more", &[""][..]),
+        ("it is not there any more", &["", "-wal", "-shm"]),
+        ("its -wal file was removed", &["-wal"]),
+        ("another file is in its place", &[]),
+    ] {
+        let ledger = Ledger::new().await;
+        let path = ledger.path();
+        for beside in files {
+            let mut name = path.clone().into_os_string();
+            name.push(beside);
+            std::fs::remove_file(name).unwrap();
+        }
+        if files.is_empty() {
+            let other = ledger.folder().join("other");
+            std::fs::copy(&path, &other).unwrap();
+            std::fs::rename(&other, &path).unwrap();
+        }
+        let told = ledger.store.tell(&ledger.run, None, &pipeline::tell::Said::Pause, "ada").await;
+        let error = told.unwrap_err();
+        assert!(matches!(error, StoreError::Gone { what: found, .. } if found == what), "{error}");
+        let read = ledger.store.tells(&ledger.run).await;
+        assert_eq!(read.is_err(), files != ["-wal"], "{what}");
+    }
+}

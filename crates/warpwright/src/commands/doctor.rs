@@ -18,7 +18,7 @@ use crate::commands::status::dollars;
 use crate::outcome::{Exit, Outcome};
 use crate::settings::Places;
 use crate::settings::model::ModelSetting;
-use crate::{embedded, environment, gpus, python, terminal, wiring};
+use crate::{embedded, environment, gpus, privacy, python, terminal, wiring};
 
 /// Longest answer to the one question, in tokens: about a cent with most models.
 const PROBE_TOKENS_MAX: u64 = 2_000;
@@ -266,6 +266,8 @@ pub(crate) async fn check_model(places: &Places, name: &str) -> anyhow::Result<O
             findings.outcome().with("model", reply.model).with("cost_nusd", reply.cost_nusd)
         }
         Err(error) => {
+            let scrubber = privacy::scrubber(places);
+            let error = error.map_message(|text| scrubber.scrub(text).into_owned());
             findings.bad("answer", &in_words(&error));
             findings.outcome().with("class", error.class().name())
         }

@@ -153,7 +153,7 @@ pub(crate) async fn begin(
 
 /// Drives a run to its end.
 pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outcome> {
-    let Begun { run, settings, parts, lock: _lock } = begun;
+    let Begun { run, settings, parts, lock } = begun;
     let store = parts.store.clone();
     let watch = watch(places, &run, &settings, &parts).await?;
     let notifier = Notifier::of_run(&settings, &run, &store)?;
@@ -168,6 +168,8 @@ pub(crate) async fn drive(places: &Places, begun: Begun) -> anyhow::Result<Outco
     let stopped = [engine.interrupt.clone(), engine.claims.interrupt.clone()];
     let interrupts = listen_for(stopped, [STOPPING, STOPPING_NOW])?;
     let end = Arc::new(engine).run(&run).await;
+    // Its end is stored: whoever resumes it need not wait for programs that are told of it.
+    drop(lock);
     drop(watch);
     interrupts.abort();
     if let Some(notifier) = notifier {

@@ -3,8 +3,9 @@
 
 use llm::{Llm, ModelInfo};
 use pipeline::device_facts::DeviceFacts;
-use pipeline::estimate::{CallHistory, Estimate, Plan, estimate};
+use pipeline::estimate::{CallHistory, Estimate, Needs, Plan, estimate, first_cap};
 use pipeline::next_step::{SearchLimits, Step, next_step};
+use pipeline::notice::Cap;
 use pipeline::prompt::Prompt;
 use pipeline::scrub::Scrubber;
 use pipeline::template::Templates;
@@ -20,13 +21,15 @@ use crate::{privacy, terminal, wiring};
 struct Part {
     model: String,
     estimate: Estimate,
+    /// It counts nothing, so that its calls are booked at their worst case.
+    at_most: bool,
 }
 
 /// Prints the estimate.
 pub(crate) async fn perform(places: &Places, resolved: &ResolvedRun) -> anyhow::Result<Outcome> {
     let settings = &resolved.settings;
     let templates = wiring::templates(settings.prompts.as_ref())?;
-    let prompt_bytes = mean_prompt_bytes(resolved, &templates)?;
+    let (prompt_bytes, prompt_bound) = mean_prompt(resolved, &templates)?;
     let models = wiring::models(settings)?;
     let attempts = attempts(resolved);
     let count = u64::try_from(models.len()).unwrap_or(1).max(1);
@@ -38,14 +41,21 @@ pub(crate) async fn perform(places: &Places, resolved: &ResolvedRun) -> anyhow::
         let plan = Plan {
             attempts: attempts / count + u64::from(index < attempts % count),
             prompt_bytes,
+            booked_at_most: setting.is_booked_at_most().then_some(prompt_bound),
             output_tokens_max: info.output_tokens_max,
             price: info.price,
             calls_at_once: u64::from(setting.uses().calls_at_once).min(of_tasks),
         };
-        parts.push(Part { model: info.model.clone(), estimate: estimate(&plan, &history) });
+        parts.push(Part {
+            model: info.model.clone(),
+            estimate: estimate(&plan, &history),
+            at_most: plan.booked_at_most.is_some(),
+        });
     }
     let cards = card_time(places, resolved, attempts).await?;
-    let mut lines = vec![cards.0];
+    let needs = needs(attempts, &parts, cards.1);
+    let first = first_cap(&needs, &settings.budget, now_us());
+    let mut lines = vec![cards.0, first_in_words(first, attempts)];
     lines.extend(price::lines(&settings.models).into_iter().map(|it| format!("price: {it}")));
     lines.extend(price::warnings(&settings.models, now_us()));
     let prices: Vec<_> = settings
@@ -55,7 +65,42 @@ pub(crate) async fn perform(places: &Places, resolved: &ResolvedRun) -> anyhow::
         .collect();
     Ok(say(attempts, resolved.tasks.len(), &parts, &lines)
         .with("estimated_gpu_us", cards.1)
+        .with("first_cap", first.map(|(cap, _)| serde_json::json!(cap)))
+        .with("attempts_within", first.map_or(attempts, |(_, within)| within))
         .with("prices", prices))
+}
+
+/// What the whole run needs; its models answer beside each other.
+fn needs(attempts: u64, parts: &[Part], gpu_us: Option<u64>) -> Needs {
+    let estimates = || parts.iter().map(|part| &part.estimate);
+    let tokens = |it: &Estimate| it.input_tokens.saturating_add(it.output_tokens);
+    Needs {
+        attempts,
+        tokens: estimates().map(tokens).fold(0, u64::saturating_add),
+        nusd: estimates()
+            .map(|it| it.nusd)
+            .try_fold(0, |sum: i64, it| Some(sum.saturating_add(it?))),
+        us: estimates().map(|it| it.model_ms.saturating_mul(1_000)).max().unwrap_or(0),
+        gpu_us,
+    }
+}
+
+/// Which limit ends the run by the estimate.
+fn first_in_words(first: Option<(Cap, u64)>, attempts: u64) -> String {
+    let Some((cap, within)) = first else {
+        return format!("limits: all {attempts} attempts fit into them by this estimate");
+    };
+    let what = match cap {
+        Cap::Attempts => "attempts",
+        Cap::Tokens => "tokens",
+        Cap::Dollars => "dollars",
+        Cap::Time => "time",
+        Cap::GpuSeconds => "GPU-seconds",
+    };
+    format!(
+        "limits: that of {what} would end it first, after about {within} of {attempts} attempts by \
+         this estimate, somewhat earlier since a call begins only if its worst case fits"
+    )
 }
 
 fn now_us() -> i64 {
@@ -102,16 +147,19 @@ fn attempts(resolved: &ResolvedRun) -> u64 {
     of_tasks.map_or(of_run, |of_tasks| of_tasks.min(of_run))
 }
 
-/// The first question of each task, as it would be asked for the simulated device.
-fn mean_prompt_bytes(resolved: &ResolvedRun, templates: &Templates) -> anyhow::Result<u64> {
+/// The first question of each task, as it would be asked for the simulated device: its mean length
+/// in bytes, and the tokens that it may count as at most.
+fn mean_prompt(resolved: &ResolvedRun, templates: &Templates) -> anyhow::Result<(u64, u64)> {
     let (device, scrubber) = (DeviceFacts::simulated_h200(), Scrubber::default());
-    let mut bytes = 0;
+    let (mut bytes, mut bound) = (0, 0);
     for loaded in &resolved.tasks {
         let Step::Ask(ask) = next_step(&SearchLimits::of_attempts(1), &[], &[]) else { continue };
         let prompt = Prompt::render(templates, &loaded.task, &device, &ask, &[], &scrubber)?;
         bytes += prompt.messages.iter().map(|message| message.content.len() as u64).sum::<u64>();
+        bound += prompt.input_tokens_bound();
     }
-    Ok(bytes / resolved.tasks.len().max(1) as u64)
+    let count = resolved.tasks.len().max(1) as u64;
+    Ok((bytes / count, bound / count))
 }
 
 async fn history(places: &Places, info: &ModelInfo) -> anyhow::Result<CallHistory> {
@@ -140,11 +188,14 @@ fn device_model(places: &Places, settings: &RunSettings) -> anyhow::Result<Optio
 }
 
 fn say(attempts: u64, tasks: usize, parts: &[Part], lines: &[String]) -> Outcome {
-    terminal::line(&format!("{attempts} attempts at {tasks} tasks; nothing was asked or stored"));
+    let tasks = terminal::counted(tasks as u64, "task");
+    let whole = terminal::counted(attempts, "attempt");
+    terminal::line(&format!("{whole} at {tasks}; nothing was asked or stored"));
     let mut nusd = Some(0_i64);
-    for Part { model, estimate } in parts {
+    for Part { model, estimate, at_most } in parts {
         let [input, output, latency_ms] = estimate.of_call;
         let from = match estimate.from_calls {
+            _ if *at_most => "the worst case, which is booked: it tells no counts".to_owned(),
             0 => "assumed, since this ledger has no answer of it; --rehearse measures".to_owned(),
             calls => format!("the mean of {calls} calls in this ledger"),
         };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use pipeline::next_step::StopReason;
 use pipeline::tell::{Leave, Told};
 use store::{RunId, RunRow, RunState, RunSummary, Store};
 
@@ -104,12 +105,17 @@ async fn live_line(store: &Store, summary: &RunSummary) -> anyhow::Result<String
     Ok(line.chars().take(width).collect())
 }
 
+/// Whether a run ended because people stopped it, or all of its tasks.
+fn by_people(reason: &str) -> bool {
+    [agent::INTERRUPTED, StopReason::TasksStopped.describe()].contains(&reason)
+}
+
 fn end(row: &RunRow, summary: &RunSummary) -> Outcome {
     let reason = row.reason.clone().unwrap_or_default();
     let (exit, state) = match row.state {
         RunState::Running => (Exit::OurError, "died"),
         RunState::Finished => (Exit::Done, row.state.name()),
-        RunState::Stopped if reason == agent::INTERRUPTED => (Exit::Interrupted, row.state.name()),
+        RunState::Stopped if by_people(&reason) => (Exit::Interrupted, row.state.name()),
         RunState::Stopped => (Exit::BudgetEnded, row.state.name()),
         RunState::Failed => (Exit::OurError, row.state.name()),
     };

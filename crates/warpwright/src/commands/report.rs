@@ -49,6 +49,10 @@ fn write(path: &Path, force: bool, bytes: &[u8]) -> anyhow::Result<()> {
             "{} is there already: overwrite it with --force, or name another",
             path.display()
         )),
+        ErrorKind::NotFound => bad_input(format!(
+            "{}: no folder is there to write into; make it, or name another",
+            path.display()
+        )),
         _ => bad_input(format!("{}: {error}", path.display())),
     })?;
     file.write_all(bytes).with_context(|| path.display().to_string())

@@ -7,7 +7,7 @@ use store::{RunRow, RunState, Store};
 use crate::cli::ResumeArgs;
 use crate::commands::drive::{Begun, drive};
 use crate::commands::tell;
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::{Exit, Outcome, bad_input};
 use crate::settings::model::ModelSetting;
 use crate::settings::{self, Places, RunSettings};
 use crate::wiring::{self, Parts};
@@ -26,6 +26,10 @@ pub(crate) async fn perform(places: &Places, args: &ResumeArgs) -> anyhow::Resul
     // Held before anything is read, so that no other process changes it meanwhile.
     let lock = store.lock_run(&run)?;
     let row = store.run(&run).await?;
+    if let Some(why) = tell::held(&store, &run).await? {
+        terminal::line(&why);
+        return Ok(Outcome::ended(Exit::Interrupted, why).with("run", run.to_string()));
+    }
     let settings = resumed_settings(places, &row, args)?;
     check_priced(&settings, store.bookings(&run).await?.unpriced_calls)?;
     let told = Told::of(&store.tells(&run).await?);
@@ -83,6 +87,11 @@ fn resumed_settings(
         )));
     }
     settings::budget::change(&mut settings.budget, &args.budget)?;
+    if let Some(attempts) = args.budget.attempts
+        && settings::operator::grow(&mut settings.operators, attempts)
+    {
+        terminal::note("the `attempts` of each operator grow in proportion, up to --attempts");
+    }
     settings.search.change(args.search)?;
     if let Some(program) = notify::program(&[&args.background.notify])? {
         settings.notify = Some(program);

@@ -159,7 +159,10 @@ fn show(store: &Store, summary: &RunSummary, told: &Told) {
         let best = task.best_seq.map_or_else(|| "none".to_owned(), |seq| format!("#{seq}"));
         let of = match summary.tasks.len() {
             1 => String::new(),
-            _ => format!("  {} ({} attempts)", task.task.name, task.attempts),
+            _ => {
+                let attempts = terminal::counted(task.attempts.into(), "attempt");
+                format!("  {} ({attempts})", task.task.name)
+            }
         };
         terminal::line(&format!("best      {best}{of}"));
     }
@@ -246,7 +249,8 @@ pub(crate) fn card_time_in_words(time: CardTime) -> String {
         0 => String::new(),
         reserved_us => format!(", {} reserved or lost", seconds(reserved_us)),
     };
-    format!("{} GPU-seconds used{reserved}, {evaluations} evaluations", seconds(used_us))
+    let evaluations = terminal::counted(evaluations, "evaluation");
+    format!("{} GPU-seconds used{reserved}, {evaluations}", seconds(used_us))
 }
 
 /// Microseconds as seconds.
@@ -260,7 +264,7 @@ pub(crate) fn limits_in_words(
     (used, cards): (Booking, CardTime),
     now_us: i64,
 ) -> String {
-    let mut parts = vec![format!("{} attempts", budget.attempts_max)];
+    let mut parts = vec![terminal::counted(budget.attempts_max.into(), "attempt")];
     if let Some(tokens) = budget.tokens_max {
         parts.push(format!("{} of {tokens} tokens", used.tokens));
     }

@@ -1,12 +1,14 @@
 //! `survey`: which tasks are worth spending on, before a token is spent.
 
 use judge::Judge;
+use pipeline::price::Price;
 use pipeline::survey::{Advice, Pot, Survey, survey};
 use serde_json::Value;
 
 use crate::cli::SurveyArgs;
 use crate::gpus::{self, DeviceSetting};
 use crate::outcome::{Exit, Outcome, bad_input};
+use crate::settings::model::ModelSetting;
 use crate::settings::price::nano_dollars;
 use crate::settings::{ATTEMPTS_PER_TASK, Places};
 use crate::survey::list::{self, List};
@@ -19,6 +21,7 @@ pub(crate) async fn perform(places: &Places, args: &SurveyArgs) -> anyhow::Resul
     file::refuse_existing(args)?;
     let list = list::read(&args.tasks)?;
     let pot = pot(args, &list)?;
+    check_models(places, args, &list)?;
     let toolchain = wiring::toolchain(places)?;
     let simulator = wiring::judge(places, &DeviceSetting::Sim, &toolchain)?;
     let gpu = card(places)?;
@@ -42,6 +45,23 @@ pub(crate) async fn perform(places: &Places, args: &SurveyArgs) -> anyhow::Resul
         Outcome::ended(Exit::DidNotPass, why).with("output", Value::Null)
     };
     Ok(with_numbers(outcome, &operators, &survey, &gpu))
+}
+
+/// Models that the run file will name are there, and who pays for them is told of a missing price.
+fn check_models(places: &Places, args: &SurveyArgs, list: &List) -> anyhow::Result<()> {
+    let of_file = list.file.models.as_ref().map(|models| models.names()).unwrap_or_default();
+    let names = if args.models.is_empty() { of_file } else { args.models.clone() };
+    for name in &names {
+        let model = ModelSetting::resolve(name, &places.file)?;
+        if model.price() == Price::Unknown {
+            terminal::note(&format!(
+                "the price of {} is unknown: a run with a limit of dollars needs it (`price` in \
+                 its section of the settings file, or --price {name}=INPUT/OUTPUT)",
+                model.named()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What is divided among the operators: flags, then the run file.

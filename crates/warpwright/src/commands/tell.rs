@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use store::{RunId, RunRow, RunTask, Store};
 
 use crate::cli::{BudgetArgs, TellArgs, TellWhat};
-use crate::limits::{REVIEWER_BYTES_MAX, TELLS_SHOWN_MAX};
+use crate::limits::{REVIEWER_BYTES_MAX, TELLS_SHOWN_MAX, WEIGHT_MAX};
 use crate::outcome::{Outcome, bad_input};
+use crate::settings::operator;
 use crate::settings::price::nano_dollars;
 use crate::settings::{Places, RunSettings};
 use crate::{environment, terminal, wiring};
@@ -23,10 +24,13 @@ pub(crate) async fn perform(places: &Places, args: &TellArgs) -> anyhow::Result<
     let row = store.run(&run).await?;
     let task = args.task.as_deref().map(|name| task_named(&row, name)).transpose()?;
     let said = said(&args.what, task.is_some(), &budget_of(&row))?;
+    refuse_bound(&row, &said)?;
     for said in &said {
         store.tell(&run, task.as_ref().map(|task| &task.hash), said, &by).await?;
     }
     let whom = task.map_or_else(|| format!("run {run}"), |task| format!("{} of {run}", task.name));
+    // A secret in a hint is kept out of the ledger; it must not come back from here either.
+    let said: Vec<_> = said.into_iter().map(|said| kept(&store, said)).collect();
     let words: Vec<_> = said.iter().map(in_words).collect();
     let when = match store.driver_of(&run)? {
         None => "it is not on: this holds from its next `resume` on",
@@ -34,6 +38,15 @@ pub(crate) async fn perform(places: &Places, args: &TellArgs) -> anyhow::Result<
     };
     terminal::line(&format!("told {whom}: {}; {when}", words.join(", ")));
     Ok(Outcome::done().with("run", run.to_string()).with("told", json!(said)))
+}
+
+/// What the ledger keeps of something that was said.
+fn kept(store: &Store, said: Said) -> Said {
+    match said {
+        Said::Hint(text) => Said::Hint(store.scrubber().scrub(&text).into_owned()),
+        Said::Pause | Said::Resume | Said::Stop | Said::Weight(_) => said,
+        Said::Add(_) | Said::Shown { .. } => said,
+    }
 }
 
 /// Who says it: the name that is given, or the user's.
@@ -49,6 +62,24 @@ pub(crate) fn teller(by: Option<&str>) -> anyhow::Result<String> {
 fn budget_of(row: &RunRow) -> Budget {
     let settings = serde_json::from_str::<RunSettings>(&row.settings_json);
     settings.map(|settings| settings.budget).unwrap_or_default()
+}
+
+/// Attempts are not added where each operator has a limit of its own that ends it before.
+fn refuse_bound(row: &RunRow, said: &[Said]) -> anyhow::Result<()> {
+    let adds = said.iter().any(|said| matches!(said, Said::Add(added) if added.attempts > 0));
+    let Ok(settings) = serde_json::from_str::<RunSettings>(&row.settings_json) else {
+        return Ok(());
+    };
+    match operator::attempts_of_all(&settings.operators) {
+        Some(together) if adds && together <= settings.budget.attempts_max.into() => {
+            Err(bad_input(format!(
+                "--add attempts: the operators' own `attempts` allow {together} together, and end \
+                 the run before: `resume {} --attempts N`, once it has ended, raises them",
+                row.id
+            )))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn task_named(row: &RunRow, name: &str) -> anyhow::Result<RunTask> {
@@ -71,7 +102,7 @@ fn said(what: &TellWhat, of_task: bool, budget: &Budget) -> anyhow::Result<Vec<S
         if !of_task {
             return Err(bad_input("--weight is about one task: name it after the run"));
         }
-        if !(weight > 0.0 && weight <= 1e6) {
+        if !(weight > 0.0 && weight <= WEIGHT_MAX) {
             return Err(bad_input(format!(
                 "--weight {weight}: write more than 0, at most 1000000"
             )));
@@ -96,6 +127,7 @@ fn said(what: &TellWhat, of_task: bool, budget: &Budget) -> anyhow::Result<Vec<S
 /// `usd=50,hours=2,tokens=1000000,attempts=20,gpu-seconds=600`, of caps that the run has.
 fn added(text: &str, budget: &Budget) -> anyhow::Result<Added> {
     let mut added = Added::default();
+    let mut named = Vec::new();
     for part in text.split(',') {
         let wrong = |why: &str| bad_input(format!("--add {part}: {why}"));
         let (name, amount) = part.split_once('=').ok_or_else(|| {
@@ -104,6 +136,11 @@ fn added(text: &str, budget: &Budget) -> anyhow::Result<Added> {
                  commas between",
             )
         })?;
+        let unit = if name.trim() == "dollars" { "usd" } else { name.trim() }.replace('_', "-");
+        if named.contains(&unit) {
+            return Err(wrong(&format!("{unit} is there twice: write it once, with the sum")));
+        }
+        named.push(unit);
         let amount: f64 = amount.trim().parse().map_err(|_| wrong("the amount is no number"))?;
         if !(amount > 0.0 && amount <= 1e12) {
             return Err(wrong("write an amount above 0"));
@@ -138,7 +175,29 @@ fn added(text: &str, budget: &Budget) -> anyhow::Result<Added> {
     Ok(added)
 }
 
-/// `resume` is the last word about a pause and a stop, and about each cap that it names.
+/// Why a run is not to be resumed: it was told to pause or to stop while it was not on.
+pub(crate) async fn held(store: &Store, run: &RunId) -> anyhow::Result<Option<String>> {
+    let Some(first) = store.first_unheard(run).await? else { return Ok(None) };
+    let rows = store.tells(run).await?;
+    let whole: Vec<_> = rows.into_iter().filter(|row| row.task.is_none()).collect();
+    let unheard: Vec<_> = whole.iter().filter(|row| row.position >= first).cloned().collect();
+    let what = match Told::of(&unheard).leave_of_run() {
+        Leave::Go => return Ok(None),
+        Leave::Paused => "pause",
+        Leave::Stopped => "stop",
+    };
+    let last = whole.iter().rev().find(|row| matches!(row.said, Said::Pause | Said::Stop));
+    let who = last.map_or_else(String::new, |row| {
+        format!(" by {} at {}", terminal::one_line(&row.teller), super::status::minute(row.told_us))
+    });
+    Ok(Some(format!(
+        "run {run} was told to {what}{who}, while it was not on: \
+         `tell {run} --resume` takes that back, then `resume` goes on"
+    )))
+}
+
+/// `resume` takes back a pause and a stop that the run was told while it was on, and is the last
+/// word about each cap that it names.
 pub(crate) async fn take_over(
     store: &Store,
     run: &RunId,
@@ -146,8 +205,14 @@ pub(crate) async fn take_over(
     args: &BudgetArgs,
 ) -> anyhow::Result<()> {
     let by = environment::user_name();
-    if told.leave_of_run() != Leave::Go {
+    let back = match told.leave_of_run() {
+        Leave::Go => None,
+        Leave::Paused => Some("pause"),
+        Leave::Stopped => Some("stop"),
+    };
+    if let Some(what) = back {
         store.tell(run, None, &Said::Resume, &by).await?;
+        terminal::note(&format!("the {what} that this run was told while it was on ends here"));
     }
     if let Some(back) = taken_back(told, args) {
         store.tell(run, None, &Said::Add(back), &by).await?;

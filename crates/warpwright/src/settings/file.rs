@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use pipeline::toml_error;
 use serde::Deserialize;
 
 use crate::limits::SETTINGS_BYTES_MAX;
@@ -193,6 +194,12 @@ pub(crate) struct DollarsSection {
     pub(crate) as_of: Option<String>,
 }
 
+/// An error of the reader with its place, in the words of people.
+pub(crate) fn in_words(error: &toml::de::Error) -> String {
+    let whole = toml_error::in_words(&error.to_string());
+    terminal::plain(whole.trim_end())
+}
+
 impl FileSettings {
     /// Reads the settings file that is named, or the first that is found: in the working folder,
     /// then in the user's configuration folder. None is no error.
@@ -215,7 +222,7 @@ impl FileSettings {
 
     /// Reads the file's text.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| terminal::plain(error.to_string().trim_end()))
+        toml::from_str(text).map_err(|error| in_words(&error))
     }
 
     /// Paths in a file are relative to the folder that it is in.

@@ -97,7 +97,11 @@ impl ModelSetting {
             let names = names.join(", ");
             return Err(bad_input(format!("--price {name}=...: the run asks {names}")));
         }
-        let price = |name: &String| given.iter().rev().find(|(of, _)| of == name);
+        let twice = |name: &str| given.iter().filter(|(of, _)| *of == name).count() > 1;
+        if let Some((name, _)) = given.iter().find(|(name, _)| twice(name)) {
+            return Err(bad_input(format!("--price {name}=... is given twice: give one of them")));
+        }
+        let price = |name: &String| given.iter().find(|(of, _)| of == name);
         let model =
             |name: &String| Self::resolve_at(name, file, price(name).map(|(_, price)| price));
         names.iter().map(model).collect()
@@ -174,6 +178,13 @@ impl ModelSetting {
         }
     }
 
+    /// True where each call is booked at its worst case: it costs money, and nothing counts it.
+    pub(crate) fn is_booked_at_most(&self) -> bool {
+        let is_text = |it: &CommandSetting| it.reply_form == Form::Text;
+        let costs = !matches!(self.price(), Price::Free | Price::Subscription);
+        costs && matches!(self, Self::Command(command) if is_text(command))
+    }
+
     /// The price that calls are booked at.
     pub(crate) fn price(&self) -> Price {
         match self {
@@ -213,6 +224,19 @@ impl ModelSetting {
             Self::Openai(setting) => &setting.model,
             Self::Command(setting) => &setting.model,
         }
+    }
+
+    /// Its section of the settings file and the model in a few words.
+    pub(crate) fn named(&self) -> String {
+        let name = match self {
+            Self::Demo | Self::Candidate { .. } | Self::Lines | Self::Replay { .. } => {
+                return self.describe();
+            }
+            Self::Mailbox(setting) => &setting.name,
+            Self::Openai(setting) => &setting.name,
+            Self::Command(setting) => &setting.name,
+        };
+        format!("{name} ({})", self.describe())
     }
 
     /// The model in a few words.

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pipeline::price::Price;
+use pipeline::scrub::Scrubber;
 use serde::{Deserialize, Serialize};
 
 use crate::environment;
+use crate::limits::VARIABLE_BYTES_MAX;
 use crate::settings::batch::{self, BatchSetting};
 use crate::settings::file::OpenAiSection;
 use crate::settings::model::{millis, output_tokens_max};
@@ -161,11 +163,26 @@ fn check_headers(section: &OpenAiSection) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether a text can be the name of a variable, and has no form of a key.
+fn is_variable(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let named = text.chars().next().is_some_and(|c| !c.is_ascii_digit()) && text.chars().all(fits);
+    named && text.len() <= VARIABLE_BYTES_MAX && Scrubber::default().scrub(text) == text
+}
+
 impl KeySource {
     fn of(section: &OpenAiSection, base_url: &str) -> Result<Self, String> {
         match (&section.key_env, &section.key_file) {
             (Some(_), Some(_)) => Err("give `key_env` or `key_file`, not both".to_owned()),
-            (Some(variable), None) => Ok(Self::Environment(variable.clone())),
+            (Some(variable), None) if is_variable(variable) => {
+                Ok(Self::Environment(variable.clone()))
+            }
+            // Not shown: it may be the key.
+            (Some(_), None) => Err("`key_env` is the name of a variable that holds the key, as \
+                                    MY_API_KEY, and what stands there is no such name: if it is \
+                                    the key itself, take it out and give it as that variable or \
+                                    in a `key_file`"
+                .to_owned()),
             (None, Some(path)) => Ok(Self::File(path.clone())),
             // A key for one server must not go to another.
             (None, None) if base_url == OPENAI_URL => {

@@ -3,6 +3,7 @@
 use pipeline::task::spec::Precision;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::WEIGHT_MAX;
 use crate::outcome::bad_input;
 use crate::settings::price::nano_dollars;
 use crate::settings::run_file::OperatorSection;
@@ -48,6 +49,9 @@ pub(crate) fn operator(
 ) -> anyhow::Result<OperatorSetting> {
     let failed = |why: String| bad_input(format!("operator `{}`: {why}", section.task));
     let admitted = &loaded.task.spec.classes;
+    if section.classes.as_ref().is_some_and(Vec::is_empty) {
+        return Err(failed("`classes = []` admits nothing: name some, or leave it out".to_owned()));
+    }
     let mut classes = Vec::new();
     for name in section.classes.iter().flatten() {
         match admitted.iter().find(|class| class.name() == name) {
@@ -71,6 +75,9 @@ pub(crate) fn operator(
     if !positive(weight) || !section.target.is_none_or(positive) {
         return Err(failed("`weight` and `target` are numbers above 0".to_owned()));
     }
+    if weight > WEIGHT_MAX {
+        return Err(failed(format!("`weight = {weight}`: write at most {WEIGHT_MAX}")));
+    }
     let allotted_nusd = section.dollars.map(|it| nano_dollars("dollars", it)).transpose();
     Ok(OperatorSetting {
         task: section.task.clone(),
@@ -80,4 +87,24 @@ pub(crate) fn operator(
         attempts_max: section.attempts,
         allotted_nusd: allotted_nusd.map_err(failed)?,
     })
+}
+
+/// How many attempts the operators may make together by limits of their own; `None` where one of
+/// them has none.
+pub(crate) fn attempts_of_all(operators: &[OperatorSetting]) -> Option<u64> {
+    operators.iter().map(|it| it.attempts_max.map(u64::from)).sum()
+}
+
+/// Raises the operators' own limits in proportion where together they allow fewer than `attempts`;
+/// true where that was so.
+pub(crate) fn grow(operators: &mut [OperatorSetting], attempts: u32) -> bool {
+    let Some(together) = attempts_of_all(operators) else { return false };
+    if together >= u64::from(attempts) {
+        return false;
+    }
+    for limit in operators.iter_mut().filter_map(|it| it.attempts_max.as_mut()) {
+        let grown = u64::from(*limit).saturating_mul(attempts.into()).div_ceil(together.max(1));
+        *limit = u32::try_from(grown).unwrap_or(u32::MAX);
+    }
+    true
 }

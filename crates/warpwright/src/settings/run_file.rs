@@ -6,8 +6,7 @@ use serde::Deserialize;
 
 use crate::limits::SETTINGS_BYTES_MAX;
 use crate::outcome::bad_input;
-use crate::settings::file::{BudgetSection, OneOrMany, SearchSection};
-use crate::terminal;
+use crate::settings::file::{BudgetSection, OneOrMany, SearchSection, in_words};
 use crate::wiring::read_text;
 
 /// A `run.toml`.
@@ -50,8 +49,7 @@ impl RunFile {
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let failed = |why: String| bad_input(format!("{}: {why}", path.display()));
         let text = read_text(path, SETTINGS_BYTES_MAX)?;
-        let mut file: Self = toml::from_str(&text)
-            .map_err(|error| failed(terminal::plain(error.to_string().trim_end())))?;
+        let mut file: Self = toml::from_str(&text).map_err(|error| failed(in_words(&error)))?;
         if file.run != 1 {
             return Err(failed(format!("run = {}: this program reads run = 1", file.run)));
         }

@@ -74,7 +74,7 @@ fn allotments_need_a_limit_to_be_a_part_of() {
     assert_eq!(refused.code, Some(2), "{}", refused.stdout);
     assert!(refused.stderr.contains("add dollars to [budget]"), "{}", refused.stderr);
     let dry = ok(program.call(&["run", &run, "--model", "served", "--dollars", "9", "--dry-run"]));
-    assert!(dry.stdout.contains("10 attempts at 1 tasks"), "{}", dry.stdout);
+    assert!(dry.stdout.contains("10 attempts at 1 task;"), "{}", dry.stdout);
     assert_eq!(server.count(), 0);
 }
 

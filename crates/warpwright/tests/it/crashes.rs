@@ -1,7 +1,7 @@
 //! kill -9 at each boundary, then `resume`: nothing lost, repeated or asked twice. Signals that ask
 //! a run to stop.
 
-mod faults;
+pub(crate) mod faults;
 mod kills;
 mod night;
 

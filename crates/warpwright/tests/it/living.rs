@@ -12,10 +12,11 @@ use crate::program::{Ended, Program};
 const HANG: Duration = Duration::from_secs(120);
 
 /// A model that answers once the file `go` is there, which the answer takes away, or `always`.
-fn settings(program: &Program, more: &str) {
+pub(crate) fn settings(program: &Program, more: &str) {
     let script = program.path("answer.sh");
     // Bounded, so that a failed test leaves nobody behind.
-    let text = "cat > /dev/null\nleft=4000\nwhile ! rm \"$HOME/go\" 2>/dev/null; do\n  \
+    let text = "cat > /dev/null\necho >> \"$HOME/asked\"\nleft=4000\n\
+                while ! rm \"$HOME/go\" 2>/dev/null; do\n  \
                 [ -e \"$HOME/always\" ] && break\n  left=$((left - 1))\n  \
                 [ $left -gt 0 ] || exit 1\n  sleep 0.05\ndone\n\
                 echo 'I would rather not.'\n";
@@ -30,24 +31,24 @@ fn settings(program: &Program, more: &str) {
     std::fs::write(program.path("warpwright.toml"), text).unwrap();
 }
 
-fn go(program: &Program) {
+pub(crate) fn go(program: &Program) {
     std::fs::write(program.path("go"), "").unwrap();
 }
 
-fn always(program: &Program) {
+pub(crate) fn always(program: &Program) {
     std::fs::write(program.path("always"), "").unwrap();
 }
 
-fn ok(ended: Ended) -> Ended {
+pub(crate) fn ok(ended: Ended) -> Ended {
     assert_eq!(ended.code, Some(0), "{} {}", ended.stdout, ended.stderr);
     ended
 }
 
-fn status(program: &Program) -> Value {
+pub(crate) fn status(program: &Program) -> Value {
     ok(program.call(&["status", "@last", "--json"])).closing()
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < HANG, "{what}");
@@ -56,12 +57,12 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 /// Starts a run in the background, which waits for its first answer.
-fn detached(program: &Program, more: &[&str]) -> Value {
+pub(crate) fn detached(program: &Program, more: &[&str]) -> Value {
     let arguments = [&["run", "vector_add", "--detach", "--json"], more].concat();
     ok(program.call(&arguments)).closing()
 }
 
-fn is_alive(pid: u64) -> bool {
+pub(crate) fn is_alive(pid: u64) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
 }

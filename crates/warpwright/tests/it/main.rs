@@ -37,4 +37,5 @@ mod server;
 mod simulate;
 mod survey;
 mod task_files;
+mod trouble;
 mod usage;

@@ -83,7 +83,7 @@ fn a_report_of_several_tasks_has_an_overview() {
     assert!(markdown.contains("| gelu | 1 | 1 | #1, estimate"), "{markdown}");
     assert!(markdown.contains("## vector_add"), "{markdown}");
     let status = program.call(&["status", "@last"]).stdout;
-    assert!(status.contains("best      #1  vector_add (1 attempts)"), "{status}");
+    assert!(status.contains("best      #1  vector_add (1 attempt)"), "{status}");
 }
 
 /// Answers what is open in a mailbox until it is dropped.

@@ -31,7 +31,7 @@ fn quick() -> Program {
 }
 
 /// One line that says what is wrong, in the words of people.
-fn check_error(ended: &Ended, code: i32, words: &[&str]) {
+pub(crate) fn check_error(ended: &Ended, code: i32, words: &[&str]) {
     let said = format!("{:?} {:?}\n{}\n{}", ended.code, ended.signal, ended.stdout, ended.stderr);
     assert_eq!(ended.code, Some(code), "{said}");
     let errors: Vec<_> = ended.stderr.lines().filter(|line| line.starts_with("error:")).collect();
@@ -77,7 +77,7 @@ fn a_file_that_may_not_grow_is_an_error_with_the_way_out() {
 }
 
 /// Runs a script with file systems of its own; `None` where this machine does not allow that.
-fn with_mounts(program: &Program, script: &str, arguments: &[&str]) -> Option<Ended> {
+pub(crate) fn with_mounts(program: &Program, script: &str, arguments: &[&str]) -> Option<Ended> {
     let mounts = "unshare --map-root-user --mount";
     let mut try_it = program.command("sh");
     try_it.args(["-c", &format!("{mounts} mount -t tmpfs none /mnt")]).stderr(Stdio::null());
@@ -263,6 +263,15 @@ fn too_little_memory_for_threads_is_an_error_and_no_panic() {
             return;
         }
         check_error(&ended, 4, &["of the 32 threads that it needs", "ulimit -d"]);
+    }
+}
+
+#[test]
+fn too_few_open_files_are_an_error_that_names_the_limit() {
+    let program = Program::new();
+    for few in [10, 60, 255] {
+        let ended = program.in_shell(&format!("ulimit -n {few}; exec \"$@\""), &["demo"]);
+        check_error(&ended, 4, &[&format!("may open {few} files"), "needs 256", "`ulimit -n`"]);
     }
 }
 
