@@ -73,8 +73,7 @@ mod tests {
 
     #[test]
     fn no_name_of_rust_is_shown() {
-        #[derive(Debug, serde::Deserialize)]
-        #[allow(dead_code, reason = "only its errors are looked at")]
+        #[derive(Debug, PartialEq, serde::Deserialize)]
         struct File {
             count: Option<u32>,
             share: Option<f64>,
@@ -82,7 +81,7 @@ mod tests {
             until: Option<String>,
             inner: Option<Inner>,
         }
-        #[derive(Debug, serde::Deserialize)]
+        #[derive(Debug, PartialEq, serde::Deserialize)]
         struct Inner {}
         for (text, part) in [
             ("count = 1.5", "expected a whole number of 0 or more"),

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 pub(crate) use super::ir_alu::{
-    Alu, AluOp, BoolOp, Compare, CompareResult, Convert, Number, Pairing, Rounding, SetCompare,
-    flag,
+    Alu, AluOp, BoolOp, Carry, CarryKind, Compare, CompareResult, Convert, Number, Pairing,
+    Rounding, SetCompare, flag,
 };
 pub(crate) use super::ir_warp::{
     AsyncCopy, AsyncSource, Barrier, BarrierReduction, Collective, ReduxMode, ShuffleMode, VoteMode,
@@ -105,29 +105,6 @@ pub(crate) struct Atomic {
     pub(crate) a: Vec<Reg>,
     /// New value of a compare-and-swap.
     pub(crate) c: Option<Reg>,
-}
-
-/// Carry chains.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Carry {
-    pub(crate) kind: CarryKind,
-    pub(crate) wide: bool,
-    pub(crate) signed: bool,
-    pub(crate) carry_in: bool,
-    pub(crate) carry_out: bool,
-    pub(crate) d: Slot,
-    pub(crate) a: Slot,
-    pub(crate) b: Slot,
-    pub(crate) c: Slot,
-}
-
-/// What a carry chain computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CarryKind {
-    Add,
-    Sub,
-    MadLo,
-    MadHi,
 }
 
 /// A direct call.

@@ -216,3 +216,26 @@ pub(crate) enum Pairing {
     /// `a` holds a pair.
     Packed,
 }
+
+/// Carry chains.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Carry {
+    pub(crate) kind: CarryKind,
+    pub(crate) wide: bool,
+    pub(crate) signed: bool,
+    pub(crate) carry_in: bool,
+    pub(crate) carry_out: bool,
+    pub(crate) d: Slot,
+    pub(crate) a: Slot,
+    pub(crate) b: Slot,
+    pub(crate) c: Slot,
+}
+
+/// What a carry chain computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CarryKind {
+    Add,
+    Sub,
+    MadLo,
+    MadHi,
+}

@@ -10,7 +10,7 @@ use crate::commands::tell;
 use crate::outcome::{Exit, Outcome, bad_input};
 use crate::settings::model::ModelSetting;
 use crate::settings::{self, Places, RunSettings};
-use crate::wiring::{self, Parts};
+use crate::wiring::{self, LoadedTask, Parts};
 use crate::{detach, notify, privacy, terminal};
 
 /// Goes on with a run.
@@ -42,10 +42,7 @@ pub(crate) async fn perform(places: &Places, args: &ResumeArgs) -> anyhow::Resul
     let templates = wiring::templates(settings.prompts.as_ref())?;
     let toolchain = wiring::toolchain(places)?;
     check_same(&row, &toolchain.id, templates.hash().as_str())?;
-    let mut tasks = Vec::new();
-    for task in &row.tasks {
-        tasks.push(wiring::parse_task(store.task_files(&task.hash).await?)?);
-    }
+    let tasks = stored_tasks(&store, &row).await?;
     let seed = wiring::stored_seed(&store, &run).await?;
     let judge = wiring::judge_of_run(places, &settings, &toolchain)?;
     check_device(&store, &row, &judge).await?;
@@ -65,6 +62,14 @@ pub(crate) async fn perform(places: &Places, args: &ResumeArgs) -> anyhow::Resul
     detach::begun(&places.ledger, &run)?;
     let parts = Parts { store, tasks, models, judge, templates, seed, known: Vec::new() };
     drive(places, Begun { run, settings, parts, lock }).await
+}
+
+async fn stored_tasks(store: &Store, row: &RunRow) -> anyhow::Result<Vec<LoadedTask>> {
+    let mut tasks = Vec::new();
+    for task in &row.tasks {
+        tasks.push(wiring::parse_task(store.task_files(&task.hash).await?)?);
+    }
+    Ok(tasks)
 }
 
 fn resumed_settings(
