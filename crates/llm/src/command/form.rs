@@ -236,8 +236,20 @@ fn decoded(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
     Ok(String::from_utf8_lossy(bytes))
 }
 
+/// Text without the sequences that colour it on a terminal: written out, their last letter would be
+/// part of the next word, and a key that begins there would not be known as one.
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let parameters = part.len() - part.trim_start_matches(|c| (' '..='?').contains(&c)).len();
+        plain.extend(part[parameters..].chars().skip(1));
+    }
+    plain
+}
+
 fn shown_stderr(tail: &[u8]) -> String {
-    let text = visible(&String::from_utf8_lossy(tail));
+    let text = visible(&without_colours(&String::from_utf8_lossy(tail)));
     match text.trim() {
         "" => String::new(),
         text => format!("; its stderr ends with: {text}"),

@@ -102,6 +102,12 @@ async fn ends_have_their_class_their_words_and_their_charge() {
     let flood = "exec cat /dev/zero";
     for (script, class, part, charge) in [
         ("echo so so >&2; exit 1", Unavailable, "exit code 1; its stderr ends with: so so", true),
+        (
+            "printf '\\033[1;31mred\\033[0m and \\033[' >&2; exit 1",
+            Unavailable,
+            "exit code 1; its stderr ends with: red and",
+            true,
+        ),
         ("exit 2", Unavailable, "helper: exit code 2;", true),
         ("echo half; exit 127", Unavailable, "exit code 127", true),
         ("kill -9 $$", Unavailable, "killed by signal 9", true),

@@ -357,7 +357,9 @@ async fn a_file_that_is_no_longer_the_named_one_is_neither_written_nor_read() {
         let told = ledger.store.tell(&ledger.run, None, &pipeline::tell::Said::Pause, "ada").await;
         let error = told.unwrap_err();
         assert!(matches!(error, StoreError::Gone { what: found, .. } if found == what), "{error}");
-        let read = ledger.store.tells(&ledger.run).await;
-        assert_eq!(read.is_err(), files != ["-wal"], "{what}");
+        // Without its log alone it may be read or not: nothing of that is lost.
+        if files != ["-wal"] {
+            assert!(ledger.store.tells(&ledger.run).await.is_err(), "{what}");
+        }
     }
 }

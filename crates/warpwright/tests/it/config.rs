@@ -41,7 +41,8 @@ fn flags_win_over_the_environment_over_run_files_over_the_settings_file() {
         assert_eq!(ended.code, Some(0), "{arguments:?}: {} {}", ended.stdout, ended.stderr);
         assert_eq!(program.verdicts().len(), attempts, "{arguments:?}");
         let limits = limits(&program);
-        assert!(limits.contains(&format!("{attempts} attempts, ")), "{limits}");
+        let s = if attempts == 1 { "" } else { "s" };
+        assert!(limits.contains(&format!("{attempts} attempt{s}, ")), "{limits}");
         assert!(limits.contains(" of 1000000 tokens"), "{limits}");
     }
     // The settings are stored: without their file, the run goes on as it was.
@@ -93,10 +94,11 @@ fn a_resumed_run_keeps_its_limits_whatever_the_environment_says() {
     assert_eq!(program.verdicts().len(), 3);
     let kept = limits(&program);
     assert!(kept.ends_with("of 900000 tokens") && kept.contains("4 attempts"), "{kept}");
-    // What the run may do in all can grow; what its operator may do stays.
+    // What the run may do in all can grow, and what its operator may do with it, which is said.
     let more = program.call(&["resume", "--attempts", "9"]);
     assert_eq!(more.code, Some(0), "{} {}", more.stdout, more.stderr);
-    assert_eq!(program.verdicts().len(), 3);
+    assert!(more.stderr.contains("grow in proportion"), "{}", more.stderr);
+    assert_eq!(program.verdicts().len(), 9);
     let bad = program.call_with(&["run", "night.toml"], &[("WARPWRIGHT_HOURS", "soon")]);
     assert!(bad.stderr.contains("WARPWRIGHT_HOURS = `soon`"), "{}", bad.stderr);
 }

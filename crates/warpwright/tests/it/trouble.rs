@@ -146,7 +146,9 @@ fn a_process_that_is_suspended_is_said_to_be_so() {
     assert_eq!(ended.code, Some(5), "{} {}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains(&format!("kill -CONT {pid}")), "{}", ended.stdout);
     assert!(!ended.stdout.contains("--now"), "{}", ended.stdout);
+    // It stops after the step in hand, which ends with the answer.
     signal("-CONT");
+    always(&program);
     until("the process ends", || !is_alive(pid));
     assert_eq!(status(&program)["state"], "stopped");
 }

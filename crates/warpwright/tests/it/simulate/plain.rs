@@ -2,7 +2,7 @@
 
 use super::{ADD, Row};
 
-pub(super) const PLAIN: [Row; 9] = [
+pub(super) const PLAIN: [Row; 10] = [
     Row {
         name: "a right kernel",
         source: ADD,
@@ -56,7 +56,7 @@ pub(super) const PLAIN: [Row; 9] = [
         parts: &["warning: `y`: 1 of 1 elements depend on the order", "as atomics on floats do"],
     },
     Row {
-        name: "an instruction that is lacking",
+        name: "a copy that nobody waits for",
         source: "__global__ void copy(const float* x, float* y) {
             __shared__ float s[4];
             asm volatile(\"cp.async.ca.shared.global [%0], [%1], 16;\" ::
@@ -64,8 +64,20 @@ pub(super) const PLAIN: [Row; 9] = [
             y[0] = s[0];
         }",
         flags: "--grid 1 --block 1 --arg x=f32[4] --arg y=out:f32[1]",
+        code: 3,
+        parts: &["error: `y`: 1 of 1 elements depend on what memory held before"],
+    },
+    Row {
+        name: "an instruction that is lacking",
+        source: "__global__ void wait(float* y) {
+            __shared__ unsigned long long b;
+            asm volatile(\"mbarrier.init.shared.b64 [%0], 1;\" ::
+                \"r\"((unsigned)__cvta_generic_to_shared(&b)));
+            y[0] = 1.0f;
+        }",
+        flags: "--grid 1 --block 1 --arg y=out:f32[1]",
         code: 4,
-        parts: &["the simulator lacks something", "cp.async.ca.shared.global", "test.cu:4", "4 |"],
+        parts: &["the simulator lacks something", "mbarrier.init.shared.b64", "test.cu:4", "4 |"],
     },
     Row {
         name: "an unknown call",
