@@ -13,7 +13,7 @@ async fn nights(suspicion: Option<Suspicion>) -> (Program, String, String, Ended
     let program = with_kernel();
     let (_, ended) = accepted(&program, suspicion).await;
     let first = program.call(&["status", "@last", "--json"]).closing()["run"].clone();
-    // Never asked: the kernel that is known is the one attempt. Recorded replies would not begin so.
+    // Never asked: the known kernel is the one attempt. Recorded replies would not begin so.
     let model = "default_model = 'm'\n[model.m]\nkind = 'command'\ncommand = ['false']\n\
                  price = 'free'\n";
     std::fs::write(program.path("warpwright.toml"), model).unwrap();
