@@ -1,7 +1,8 @@
 //! Executes checked launches: blocks one after the other, in parallel, or co-operatively.
 //!
 //! `step` is the interpreter loop of one warp, `alu` the lane loops, `memory` loads and stores,
-//! `collective` and `block` what needs several lanes or warps.
+//! `async_copy` copies that arrive later; `collective`, `matrix` and `block` what needs several
+//! lanes or warps.
 
 mod alu;
 mod async_copy;

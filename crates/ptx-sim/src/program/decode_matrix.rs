@@ -6,6 +6,7 @@
 use super::builder::{Decoded, Reject, malformed};
 use super::decode::Ctx;
 use super::decode_integer::{destination, value};
+use super::decode_memory::elements;
 use super::ir::{Class, Collective, Constant, MemorySpace, Number, Op};
 use super::ir_matrix::{Fragment, MatrixAccess, Mma, Spread, packed};
 use super::modifiers::Modifiers;
@@ -116,13 +117,10 @@ fn fragment(
     ctx: &mut Ctx<'_, '_, '_>,
     index: usize,
     number: Number,
-    elements: usize,
+    count: usize,
 ) -> Decoded<Fragment> {
-    let parts = match ctx.operand(index)? {
-        Operand::Vector(parts) => parts.as_slice(),
-        single => std::slice::from_ref(single),
-    };
-    let expected = elements / LANES / packed(number);
+    let parts = elements(ctx.operand(index)?);
+    let expected = count / LANES / packed(number);
     if parts.len() != expected {
         return malformed(format!("expected {expected} registers of a matrix"));
     }
@@ -171,10 +169,7 @@ fn access(ctx: &mut Ctx<'_, '_, '_>, mut modifiers: Modifiers<'_>, is_store: boo
         return Err(Reject::Unsupported);
     }
     let (at, held) = if is_store { (0, 1) } else { (1, 0) };
-    let parts = match ctx.operand(held)? {
-        Operand::Vector(parts) => parts.as_slice(),
-        single => std::slice::from_ref(single),
-    };
+    let parts = elements(ctx.operand(held)?);
     if parts.len() != count {
         return malformed(format!("expected {count} registers of matrices"));
     }

@@ -142,7 +142,8 @@ pub(super) fn store(ctx: &mut Ctx<'_, '_, '_>, modifiers: Modifiers<'_>) -> Deco
     access(ctx, found, regs, 0, true)
 }
 
-fn elements(operand: &Operand) -> &[Operand] {
+/// The parts of a vector operand; a single one is its own part.
+pub(super) fn elements(operand: &Operand) -> &[Operand] {
     match operand {
         Operand::Vector(parts) => parts,
         single => std::slice::from_ref(single),
